@@ -116,7 +116,7 @@ def measure(
 def create_entities(store: SqliteStore, count: int) -> None:
     """Create entities, a hundred in each operation."""
     texts, dice = Texts(seed=4), random.Random(4)  # noqa: S311 - a workload
-    order = ActionContext(Actor("bench", "system"), "bench")
+    context = ActionContext(Actor("bench", "system"), "bench")
     for start in range(0, count, 100):
         acts: list[StoreFact | LinkFacts] = []
         for number in range(start, min(count, start + 100)):
@@ -131,7 +131,7 @@ def create_entities(store: SqliteStore, count: int) -> None:
                 acts.append(StoreFact(new_fact(text, scope=_SCOPE, **observation)))
             if entity != "act:0":
                 acts.append(LinkFacts(NewLink(entity, "act:0", "related_to")))
-        store.perform(acts, order)
+        store.perform(acts, context)
 
 
 def time_graph(store: SqliteStore, queries: int = 200) -> dict[str, list[float]]:

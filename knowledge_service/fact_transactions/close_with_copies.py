@@ -59,7 +59,7 @@ def describe_action(actor: str, actor_type: str | None, action: str) -> str:
 def withdraw_copies(
     uow: FactUnitOfWork,
     origin_id: str,
-    order: ActionContext,
+    context: ActionContext,
     *,
     cause: Literal["retracted", "corrected", "rejected", "superseded"],
     valid_until_us: int,
@@ -87,37 +87,37 @@ def withdraw_copies(
         reason = f"the fact that it was copied from was {cause}"
         if _has_evidence_beside(uow, origin, copy):
             withdrawal += Withdrawal(
-                flagged=flag_copy(uow, copy, ActionContext(order.actor, reason))
+                flagged=flag_copy(uow, copy, ActionContext(context.actor, reason))
             )
             continue
-        close_fact(uow, copy, lifecycle, reason, order.actor, valid_until_us=valid_until_us)
+        close_fact(uow, copy, lifecycle, reason, context.actor, valid_until_us=valid_until_us)
         part = {
             "id": active_promotion.id,
             "origin": active_promotion.origin,
             "copy": active_promotion.copy,
         }
-        uow.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
+        uow.record("promotion.undone", scope=copy.scope, actor=context.actor, parts=[part])
         withdrawal += Withdrawal(retracted=(copy.id,))
         withdrawal += withdraw_copies(
-            uow, copy.id, order, cause=cause, valid_until_us=valid_until_us
+            uow, copy.id, context, cause=cause, valid_until_us=valid_until_us
         )
     return withdrawal
 
 
-def flag_copy(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
+def flag_copy(uow: FactUnitOfWork, copy: Fact, context: ActionContext) -> tuple[str, ...]:
     """Flag a copy and its own copies, and return their ids.
 
     Flagged facts are not injected until a reviewer decides.
     """
     if ORIGIN_RETRACTED_FLAG not in copy.flags:
         flags = [*copy.flags, ORIGIN_RETRACTED_FLAG]
-        part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
-        uow.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
+        part = {"fact": copy.id, "reason": context.reason, "set": {"flags": flags}}
+        uow.record("fact.flagged", scope=copy.scope, actor=context.actor, parts=[part])
     flagged = [copy.id]
     for active_promotion in uow.promotions(copy.id):
         above = uow.fact(active_promotion.copy) if active_promotion.origin == copy.id else None
         if above and above.lifecycle == "live":
-            flagged += flag_copy(uow, above, order)
+            flagged += flag_copy(uow, above, context)
     return tuple(flagged)
 
 

@@ -15,7 +15,7 @@ from knowledge_service.ports import ActionContext
 
 
 def correct_fact(
-    uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: ActionContext
+    uow: FactUnitOfWork, fact_id: str, replacement: str | None, context: ActionContext
 ) -> CorrectionResult:
     """Close a live fact: superseded when there is a replacement, else retracted.
 
@@ -28,48 +28,48 @@ def correct_fact(
         PreviouslyRetracted: a fact equal to the replacement was retracted in the scope.
     """
     if replacement is None:
-        withdrawal = _close_as_retracted(uow, fact_id, order)
+        withdrawal = _close_as_retracted(uow, fact_id, context)
         return _correction_result(fact_id, None, withdrawal)
     uow.begin()
     old = _require_live(uow, fact_id)
-    new = domain.replacement(old, replacement, order.actor.name, order.actor.author)
+    new = domain.replacement(old, replacement, context.actor.name, context.actor.author)
     if new.content_hash == domain.hash_of_fact(old):
         raise Conflict(f"the replacement of fact {fact_id} says the same; change the text")
     close_with_copies.close_fact(
-        uow, old, "superseded", order.reason, order.actor, valid_until_us=uow.at_us
+        uow, old, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
     )
     withdrawal = close_with_copies.withdraw_copies(
-        uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us
+        uow, fact_id, context, cause="corrected", valid_until_us=uow.at_us
     )
-    successor = store_fact.store_within_transaction(uow, new, order.actor)
+    successor = store_fact.store_within_transaction(uow, new, context.actor)
     store_fact.link_facts(
-        uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor
+        uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=context.actor
     )
-    names.pass_on_aliases(uow, old, new, successor.fact_id, order.actor)
+    names.pass_on_aliases(uow, old, new, successor.fact_id, context.actor)
     return _correction_result(fact_id, successor.fact_id, withdrawal)
 
 
-def retract_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
+def retract_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> Fact:
     """Retract a wrong fact, and its promoted copies unless others confirmed them.
 
     Raises:
         NotFound: no such fact.
         Conflict: the fact is closed already.
     """
-    _close_as_retracted(uow, fact_id, order)
+    _close_as_retracted(uow, fact_id, context)
     return require_fact(uow, fact_id)
 
 
-def retract_within_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> None:
+def retract_within_operation(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> None:
     """Retract a fact as part of an operation that has begun.
 
     Raises:
         What `retract_fact` raises.
     """
-    _close_within_operation(uow, fact_id, order)
+    _close_within_operation(uow, fact_id, context)
 
 
-def restore_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
+def restore_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> Fact:
     """Make a closed fact live again.
 
     Raises:
@@ -82,8 +82,8 @@ def restore_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fac
     fact = require_fact(uow, fact_id)
     if fact.lifecycle == "live":
         raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
-    if order.actor.type == "agent":
-        _require_agent_may_restore(uow, fact, order.actor.name)
+    if context.actor.type == "agent":
+        _require_agent_may_restore(uow, fact, context.actor.name)
     equal = uow.equal(fact.scope, domain.hash_of_fact(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
@@ -93,8 +93,8 @@ def restore_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fac
             f"fact {holder.id} is live and holds the same subject and predicate;"
             " retract or correct that one first"
         )
-    names.require_aliases_free(uow, fact, order.actor)
-    if order.actor.is_bounded:
+    names.require_aliases_free(uow, fact, context.actor)
+    if context.actor.is_bounded:
         uow.require_room(fact.scope)
     # Validity that ended with the closing continues; an end that the author set stays.
     (valid_until_us,) = uow.ended_live(fact_id) or (None,)
@@ -102,13 +102,13 @@ def restore_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fac
         "lifecycle": "live", "closed_at": None, "closed_reason": None, "closed_by": None,
         "valid_until": valid_until_us,
     }  # fmt: skip
-    part = {"fact": fact_id, "reason": order.reason, "set": changes}
-    uow.record("fact.restored", scope=fact.scope, actor=order.actor, parts=[part])
+    part = {"fact": fact_id, "reason": context.reason, "set": changes}
+    uow.record("fact.restored", scope=fact.scope, actor=context.actor, parts=[part])
     return require_fact(uow, fact_id)
 
 
 def confirm_fact(
-    uow: FactUnitOfWork, fact_id: str, order: ActionContext, session: str | None
+    uow: FactUnitOfWork, fact_id: str, context: ActionContext, session: str | None
 ) -> Fact:
     """Add a confirmation. One by a person removes the flags that exclude a fact from injection.
 
@@ -118,30 +118,30 @@ def confirm_fact(
     """
     uow.begin()
     fact = _require_live(uow, fact_id)
-    changes: dict[str, Any] = {"flags": []} if order.actor.type == "human" and fact.flags else {}
+    changes: dict[str, Any] = {"flags": []} if context.actor.type == "human" and fact.flags else {}
     part = {"fact": fact_id, "session": session, "set": changes}
-    if order.reason:
-        part["reason"] = order.reason
-    uow.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
+    if context.reason:
+        part["reason"] = context.reason
+    uow.record("fact.confirmed", scope=fact.scope, actor=context.actor, parts=[part])
     return require_fact(uow, fact_id)
 
 
 def _close_as_retracted(
-    uow: FactUnitOfWork, fact_id: str, order: ActionContext
+    uow: FactUnitOfWork, fact_id: str, context: ActionContext
 ) -> close_with_copies.Withdrawal:
     uow.begin()
-    return _close_within_operation(uow, fact_id, order)
+    return _close_within_operation(uow, fact_id, context)
 
 
 def _close_within_operation(
-    uow: FactUnitOfWork, fact_id: str, order: ActionContext
+    uow: FactUnitOfWork, fact_id: str, context: ActionContext
 ) -> close_with_copies.Withdrawal:
     fact = _require_live(uow, fact_id)
     close_with_copies.close_fact(
-        uow, fact, "retracted", order.reason, order.actor, valid_until_us=uow.at_us
+        uow, fact, "retracted", context.reason, context.actor, valid_until_us=uow.at_us
     )
     return close_with_copies.withdraw_copies(
-        uow, fact_id, order, cause="retracted", valid_until_us=uow.at_us
+        uow, fact_id, context, cause="retracted", valid_until_us=uow.at_us
     )
 
 

@@ -10,7 +10,7 @@ from knowledge_service.ports import ActionContext
 _MADE_FROM = ("derived_from", "supersedes", "promoted_from")
 
 
-def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> ErasureResult:
+def erase_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> ErasureResult:
     """Erase a fact in any lifecycle state, with its copies on every level.
 
     Raises:
@@ -21,7 +21,7 @@ def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Erasu
     promoted = find_copies(uow, fact_id)
     erased_ids = (fact_id, *promoted)
     derived = _find_derived(uow, erased_ids)
-    links, events = uow.erase(erased_ids, actor=order.actor, reason=order.reason)
+    links, events = uow.erase(erased_ids, actor=context.actor, reason=context.reason)
     erased_at = times.from_us(uow.at_us)
     return ErasureResult(
         facts=erased_ids,

@@ -63,7 +63,7 @@ def pass_on_aliases(
 
 
 def set_alias(
-    uow: FactUnitOfWork, fact_id: str, alias_in: AliasIn, order: ActionContext, *, move: bool
+    uow: FactUnitOfWork, fact_id: str, alias_in: AliasIn, context: ActionContext, *, move: bool
 ) -> tuple[Alias, bool]:
     """Assign an alias to a live fact within an operation; return it, and whether it is new.
 
@@ -79,25 +79,25 @@ def set_alias(
             f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')};"
             " only live facts get aliases"
         )
-    alias = _alias_of(uow, fact.scope, alias_in, fact_id, order.actor)
+    alias = _alias_of(uow, fact.scope, alias_in, fact_id, context.actor)
     earlier = uow.alias_holder(fact.scope, alias)
     if earlier and earlier.id == fact_id:
         return alias, False
-    holder = _find_other_holder(uow, fact.scope, alias, {fact_id}, order.actor)
+    holder = _find_other_holder(uow, fact.scope, alias, {fact_id}, context.actor)
     if holder:
-        if not (move and _can_read(order.actor, holder)):
-            raise _taken_error(alias, holder, order.actor)
-        _require_may_move(uow, alias, holder, order)
+        if not (move and _can_read(context.actor, holder)):
+            raise _taken_error(alias, holder, context.actor)
+        _require_may_move(uow, alias, holder, context)
         if holder.scope != fact.scope:
-            _record_removal(uow, holder, alias, order)
-    part = _act_part(fact, alias, order)
+            _record_removal(uow, holder, alias, context)
+    part = _act_part(fact, alias, context)
     if earlier:
         part["was"] = earlier.id
-    uow.record("alias.set", scope=fact.scope, actor=order.actor, parts=[part])
+    uow.record("alias.set", scope=fact.scope, actor=context.actor, parts=[part])
     return alias, True
 
 
-def remove_alias(uow: FactUnitOfWork, fact_id: str, alias: Alias, order: ActionContext) -> bool:
+def remove_alias(uow: FactUnitOfWork, fact_id: str, alias: Alias, context: ActionContext) -> bool:
     """Free an alias of a fact within an operation; return whether the fact had it.
 
     Raises:
@@ -107,7 +107,7 @@ def remove_alias(uow: FactUnitOfWork, fact_id: str, alias: Alias, order: ActionC
     holder = uow.alias_holder(fact.scope, alias)
     if holder is None or holder.id != fact_id:
         return False
-    _record_removal(uow, fact, alias, order)
+    _record_removal(uow, fact, alias, context)
     return True
 
 
@@ -136,30 +136,30 @@ def require_alias_free(
         raise Conflict(f"{aliases.reference(alias)} is a name of another fact; free it first")
 
 
-def _record_removal(uow: FactUnitOfWork, fact: Fact, alias: Alias, order: ActionContext) -> None:
-    part = _act_part(fact, alias, order)
-    uow.record("alias.removed", scope=fact.scope, actor=order.actor, parts=[part])
+def _record_removal(uow: FactUnitOfWork, fact: Fact, alias: Alias, context: ActionContext) -> None:
+    part = _act_part(fact, alias, context)
+    uow.record("alias.removed", scope=fact.scope, actor=context.actor, parts=[part])
 
 
-def _act_part(fact: Fact, alias: Alias, order: ActionContext) -> dict[str, str]:
+def _act_part(fact: Fact, alias: Alias, context: ActionContext) -> dict[str, str]:
     """Return the part of an event that undo of the fact reverts on its own."""
     return {
         "namespace": alias.namespace, "value": alias.value, "fact": fact.id, "of": fact.id,
-        "reason": order.reason,
+        "reason": context.reason,
     }  # fmt: skip
 
 
 def _require_may_move(
-    uow: FactUnitOfWork, alias: Alias, holder: Fact, order: ActionContext
+    uow: FactUnitOfWork, alias: Alias, holder: Fact, context: ActionContext
 ) -> None:
     """Check that the actor may take an alias from the fact that has it.
 
     Raises:
         Forbidden, ScopeReadOnly: it may not.
     """
-    if order.may_change and not order.may_change(holder):
+    if context.may_change and not context.may_change(holder):
         raise Forbidden(
-            f"{order.actor.name} may read fact {holder.id}"
+            f"{context.actor.name} may read fact {holder.id}"
             f" but not move {aliases.reference(alias)} from it"
         )
     if uow.config(holder.scope).read_only:

@@ -26,7 +26,7 @@ from knowledge_service.ports.operations import (
 
 
 def perform_acts(
-    uow: FactUnitOfWork, acts: Sequence[StoreAct], order: ActionContext
+    uow: FactUnitOfWork, acts: Sequence[StoreAct], context: ActionContext
 ) -> tuple[ActResult, ...]:
     """Perform acts in order, as one operation.
 
@@ -37,7 +37,7 @@ def perform_acts(
         PreviouslyRetracted: an equal fact was retracted, rejected or replaced in review.
     """
     uow.begin(acts=len(acts))
-    performer = _Performer(uow, order)
+    performer = _Performer(uow, context)
     for act in acts:
         performer.results.append(performer.perform(act))
     return tuple(performer.results)
@@ -46,9 +46,9 @@ def perform_acts(
 class _Performer:
     """Performs one act after the other; later acts refer to the facts of earlier ones."""
 
-    def __init__(self, uow: FactUnitOfWork, order: ActionContext) -> None:
+    def __init__(self, uow: FactUnitOfWork, context: ActionContext) -> None:
         self._uow = uow
-        self._order = order
+        self._context = context
         self.results: list[ActResult] = []
 
     def perform(self, act: StoreAct) -> ActResult:
@@ -71,8 +71,8 @@ class _Performer:
         new = act.new
         if act_number(new.about) is not None:
             new = dataclasses.replace(new, about=self._id(new.about))
-        stored = store_fact.store_within_transaction(self._uow, new, self._order.actor)
-        aliases = names.assign_aliases(self._uow, new, stored.fact_id, self._order.actor)
+        stored = store_fact.store_within_transaction(self._uow, new, self._context.actor)
+        aliases = names.assign_aliases(self._uow, new, stored.fact_id, self._context.actor)
         return ActResult(
             act="remember",
             status=stored.status,
@@ -84,12 +84,12 @@ class _Performer:
 
     def _revise(self, act: ReviseFact) -> ActResult:
         fact_id = self._changeable(act.fact_id)
-        revised = revise.revise_within_operation(self._uow, fact_id, act.changes, self._order)
+        revised = revise.revise_within_operation(self._uow, fact_id, act.changes, self._context)
         return ActResult(act="revise", status="revised", fact_id=revised.successor_id)
 
     def _retract(self, act: RetractFact) -> ActResult:
         fact_id = self._changeable(act.fact_id)
-        corrections.retract_within_operation(self._uow, fact_id, self._order)
+        corrections.retract_within_operation(self._uow, fact_id, self._context)
         return ActResult(act="retract", status="retracted", fact_id=fact_id)
 
     def _link(self, act: LinkFacts) -> ActResult:
@@ -109,7 +109,7 @@ class _Performer:
             "valid_from": times.to_us(new.valid_from), "valid_until": times.to_us(new.valid_until),
         }  # fmt: skip
         parts = [{name: value for name, value in part.items() if value is not None}]
-        self._uow.record("link.made", scope=start.scope, actor=self._order.actor, parts=parts)
+        self._uow.record("link.made", scope=start.scope, actor=self._context.actor, parts=parts)
         return ActResult(act="link", status="linked", fact_id=start_id, link_id=str(part["id"]))
 
     def _unlink(self, act: UnlinkFacts) -> ActResult:
@@ -120,19 +120,19 @@ class _Performer:
         if live is None:
             return ActResult(act="unlink", status="unchanged", fact_id=start_id)
         part = {"id": live.id, "from": start_id, "to": end_id, "of": start_id}
-        self._uow.record("link.closed", scope=start.scope, actor=self._order.actor, parts=[part])
+        self._uow.record("link.closed", scope=start.scope, actor=self._context.actor, parts=[part])
         return ActResult(act="unlink", status="unlinked", fact_id=start_id, link_id=live.id)
 
     def _change_alias(self, act: SetAlias | RemoveAlias) -> ActResult:
         fact_id = self._changeable(act.fact_id)
         if isinstance(act, RemoveAlias):
             return self._remove_alias(act, fact_id)
-        alias, is_new = names.set_alias(self._uow, fact_id, act.alias, self._order, move=act.move)
+        alias, is_new = names.set_alias(self._uow, fact_id, act.alias, self._context, move=act.move)
         status: Literal["alias_set", "unchanged"] = "alias_set" if is_new else "unchanged"
         return ActResult(act="set_alias", status=status, fact_id=fact_id, aliases=(alias,))
 
     def _remove_alias(self, act: RemoveAlias, fact_id: str) -> ActResult:
-        if not names.remove_alias(self._uow, fact_id, act.alias, self._order):
+        if not names.remove_alias(self._uow, fact_id, act.alias, self._context):
             return ActResult(act="remove_alias", status="unchanged", fact_id=fact_id)
         return ActResult(
             act="remove_alias", status="alias_removed", fact_id=fact_id, aliases=(act.alias,)
@@ -156,10 +156,10 @@ class _Performer:
         if number is None:
             return reference
         fact = require_fact(self._uow, self.results[number].fact_id)
-        may_change = self._order.may_change
+        may_change = self._context.may_change
         if may_change is not None and not may_change(fact):
             raise Forbidden(
-                f"{self._order.actor.name} may not change fact {fact.id}, which is equal to the"
+                f"{self._context.actor.name} may not change fact {fact.id}, which is equal to the"
                 f" fact of act {number} and which another wrote"
             )
         return fact.id

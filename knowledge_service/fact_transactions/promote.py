@@ -17,7 +17,7 @@ from knowledge_service.ports import ActionContext, Actor
 ACTOR = Actor("kais-promotion", "system")
 
 
-def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> PromotionResult:
+def promote_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> PromotionResult:
     """Copy a fact one level up on request; a repeat returns the existing copy.
 
     Raises:
@@ -43,7 +43,9 @@ def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Pro
             f"fact {contradicting.id} in {target} says otherwise about the same subject and"
             " predicate; correct that one first"
         )
-    return _make_copy(uow, fact, target, order, rule="manual", evidence={"reason": order.reason})
+    return _make_copy(
+        uow, fact, target, context, rule="manual", evidence={"reason": context.reason}
+    )
 
 
 def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
@@ -63,29 +65,29 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
     if _is_contradicted(uow, fact) or _find_contradicting(uow, fact, target):
         return None
     uow.begin()
-    order = ActionContext(ACTOR, f"in front of {evidence.missions} succeeded missions")
+    context = ActionContext(ACTOR, f"in front of {evidence.missions} succeeded missions")
     try:
-        return _make_copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
+        return _make_copy(uow, fact, target, context, rule="automatic", evidence=evidence.as_data())
     except PreviouslyRetracted:
         return None  # an equal fact was retracted in the target scope
 
 
 def _make_copy(
-    uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, *,
+    uow: FactUnitOfWork, fact: Fact, target: str, context: ActionContext, *,
     rule: str, evidence: Mapping[str, Any],
 ) -> PromotionResult:  # fmt: skip
     entity = uow.fact(fact.about) if fact.about else None
     visible_about = fact.about if entity and contains(entity.scope, target) else None
-    new = domain.promoted_copy(fact, target, about=visible_about, actor=order.actor.name)
-    stored = store_fact.store_within_transaction(uow, new, order.actor)
+    new = domain.promoted_copy(fact, target, about=visible_about, actor=context.actor.name)
+    stored = store_fact.store_within_transaction(uow, new, context.actor)
     store_fact.link_facts(
-        uow, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
+        uow, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=context.actor
     )
     part = {
         "id": uow.new_id(), "origin": fact.id, "copy": stored.fact_id, "rule": rule,
         "evidence": dict(evidence),
     }  # fmt: skip
-    uow.record("promotion.made", scope=fact.scope, actor=order.actor, parts=[part])
+    uow.record("promotion.made", scope=fact.scope, actor=context.actor, parts=[part])
     return PromotionResult(
         fact_id=fact.id, copy_id=stored.fact_id, scope=target, status=stored.status
     )

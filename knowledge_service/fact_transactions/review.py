@@ -15,7 +15,7 @@ from knowledge_service.ports import ActionContext
 
 
 def approve_fact(
-    uow: FactUnitOfWork, fact_id: str, order: ActionContext, edits: ApproveIn
+    uow: FactUnitOfWork, fact_id: str, context: ActionContext, edits: ApproveIn
 ) -> ApprovalResult:
     """Approve a live fact; with an edited text, approve a successor instead.
 
@@ -29,26 +29,26 @@ def approve_fact(
     uow.begin()
     fact = _require_reviewable(uow, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
-        _approve(uow, fact, order)
+        _approve(uow, fact, context)
         return ApprovalResult(fact=require_fact(uow, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
-    new = domain.edited_successor(fact, edits, order.actor.name)
+    new = domain.edited_successor(fact, edits, context.actor.name)
     if new.content_hash == domain.hash_of_fact(fact):
         raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
-    _record_review(uow, fact, order, "approved", {}, edits=changes)
+    _record_review(uow, fact, context, "approved", {}, edits=changes)
     close_with_copies.close_fact(
-        uow, fact, "superseded", order.reason, order.actor, valid_until_us=uow.at_us
+        uow, fact, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
     )
     withdrawal = close_with_copies.withdraw_copies(
-        uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us
+        uow, fact_id, context, cause="corrected", valid_until_us=uow.at_us
     )
-    stored = store_fact.store_within_transaction(uow, new, order.actor)
+    stored = store_fact.store_within_transaction(uow, new, context.actor)
     store_fact.link_facts(
-        uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor
+        uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=context.actor
     )
-    names.pass_on_aliases(uow, fact, new, stored.fact_id, order.actor)
+    names.pass_on_aliases(uow, fact, new, stored.fact_id, context.actor)
     successor = require_fact(uow, stored.fact_id)
-    _approve(uow, successor, order)
+    _approve(uow, successor, context)
     return ApprovalResult(
         fact=require_fact(uow, stored.fact_id),
         replaced=fact_id,
@@ -57,7 +57,7 @@ def approve_fact(
     )
 
 
-def reject_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
+def reject_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> Fact:
     """Reject a live fact: archive it, so that it can be restored, and withdraw its copies.
 
     Raises:
@@ -68,24 +68,24 @@ def reject_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact
     fact = _require_reviewable(uow, fact_id, "rejected")
     changes = {
         "review": "rejected", "lifecycle": "archived", "closed_at": uow.at_us,
-        "closed_reason": order.reason, "closed_by": order.actor.name,
+        "closed_reason": context.reason, "closed_by": context.actor.name,
     }  # fmt: skip
-    _record_review(uow, fact, order, "rejected", changes)
+    _record_review(uow, fact, context, "rejected", changes)
     close_with_copies.withdraw_copies(
-        uow, fact_id, order, cause="rejected", valid_until_us=uow.at_us
+        uow, fact_id, context, cause="rejected", valid_until_us=uow.at_us
     )
     return require_fact(uow, fact_id)
 
 
-def _approve(uow: FactUnitOfWork, fact: Fact, order: ActionContext) -> None:
-    _record_review(uow, fact, order, "approved", _approval_changes(order))
+def _approve(uow: FactUnitOfWork, fact: Fact, context: ActionContext) -> None:
+    _record_review(uow, fact, context, "approved", _approval_changes(context))
     if fact.review in UNREVIEWED:
-        store_fact.take_key(uow, fact, order.actor)
+        store_fact.take_key(uow, fact, context.actor)
 
 
-def _approval_changes(order: ActionContext) -> dict[str, Any]:
+def _approval_changes(context: ActionContext) -> dict[str, Any]:
     changes: dict[str, Any] = {"review": "approved"}
-    return changes | {"flags": []} if order.actor.type == "human" else changes
+    return changes | {"flags": []} if context.actor.type == "human" else changes
 
 
 def _require_reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
@@ -98,13 +98,13 @@ def _require_reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fac
 
 
 def _record_review(
-    uow: FactUnitOfWork, fact: Fact, order: ActionContext, decision: str, changes: dict[str, Any],
+    uow: FactUnitOfWork, fact: Fact, context: ActionContext, decision: str, changes: dict[str, Any],
     *, edits: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     part = {
-        "fact": fact.id, "decision": decision, "actor_type": order.actor.type,
-        "reason": order.reason, "set": changes,
+        "fact": fact.id, "decision": decision, "actor_type": context.actor.type,
+        "reason": context.reason, "set": changes,
     }  # fmt: skip
     if edits is not None:
         part["edits"] = edits
-    uow.record("fact.reviewed", scope=fact.scope, actor=order.actor, parts=[part])
+    uow.record("fact.reviewed", scope=fact.scope, actor=context.actor, parts=[part])

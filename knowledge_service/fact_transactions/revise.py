@@ -18,7 +18,7 @@ _OWN_TYPES = frozenset({"supersedes", "promoted_from", "derived_from"})
 
 
 def revise_fact(
-    uow: FactUnitOfWork, fact_id: str, changes: Mapping[str, Any], order: ActionContext
+    uow: FactUnitOfWork, fact_id: str, changes: Mapping[str, Any], context: ActionContext
 ) -> Revised:
     """Revise a fact, as an operation of its own.
 
@@ -29,11 +29,11 @@ def revise_fact(
         PreviouslyRetracted: a fact equal to the successor was retracted in the scope.
     """
     uow.begin()
-    return revise_within_operation(uow, fact_id, changes, order)
+    return revise_within_operation(uow, fact_id, changes, context)
 
 
 def revise_within_operation(
-    uow: FactUnitOfWork, fact_id: str, changes: Mapping[str, Any], order: ActionContext
+    uow: FactUnitOfWork, fact_id: str, changes: Mapping[str, Any], context: ActionContext
 ) -> Revised:
     """Revise a fact as part of an operation that has begun.
 
@@ -54,25 +54,25 @@ def revise_within_operation(
             f"fact {fact_id} was valid until {old.valid_until.isoformat()} and cannot be revised;"
             " remember what is true now instead"
         )
-    new = domain.revision(old, changes, order.actor.name, order.actor.author)
+    new = domain.revision(old, changes, context.actor.name, context.actor.author)
     if not domain.is_changed(old, new):
         raise Conflict(f"the revision of fact {fact_id} changes nothing")
     links = uow.links(fact_id)
     root = uow.root(fact_id)
     close_with_copies.close_fact(
-        uow, old, "superseded", order.reason, order.actor, valid_until_us=uow.at_us
+        uow, old, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
     )
     withdrawal = close_with_copies.withdraw_copies(
-        uow, fact_id, order, cause="superseded", valid_until_us=uow.at_us
+        uow, fact_id, context, cause="superseded", valid_until_us=uow.at_us
     )
-    successor_id = store_fact.store_successor(uow, new, old, order.actor, root=root)
+    successor_id = store_fact.store_successor(uow, new, old, context.actor, root=root)
     store_fact.link_facts(
-        uow, successor_id, fact_id, "supersedes", scope=old.scope, actor=order.actor
+        uow, successor_id, fact_id, "supersedes", scope=old.scope, actor=context.actor
     )
     for link in links:
         if link.type not in _OWN_TYPES:
-            _move_link(uow, link, old.scope, (fact_id, successor_id), order.actor)
-    names.pass_on_aliases(uow, old, new, successor_id, order.actor)
+            _move_link(uow, link, old.scope, (fact_id, successor_id), context.actor)
+    names.pass_on_aliases(uow, old, new, successor_id, context.actor)
     return Revised(
         fact_id=fact_id,
         successor_id=successor_id,

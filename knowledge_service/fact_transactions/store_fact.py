@@ -227,9 +227,9 @@ def _apply_claim(
             uow, by_id[superseded_id], "superseded", reason, actor, valid_until_us=claim.since
         )
         link_facts(uow, fact_id, superseded_id, "supersedes", scope=scope, actor=actor)
-        order = ActionContext(actor, "the fact that it was copied from was superseded")
+        context = ActionContext(actor, "the fact that it was copied from was superseded")
         close_with_copies.withdraw_copies(
-            uow, superseded_id, order, cause="superseded", valid_until_us=claim.since
+            uow, superseded_id, context, cause="superseded", valid_until_us=claim.since
         )
     for contradicted_id in verdict.contradicts:
         link_facts(uow, fact_id, contradicted_id, "contradicts", scope=scope, actor=actor)

@@ -19,7 +19,7 @@ _REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
-def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> UndoResult:
+def undo_last_operation(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> UndoResult:
     """Undo the last operation on a fact, including its effects on other facts.
 
     Raises:
@@ -36,23 +36,23 @@ def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext)
     if op is None:
         raise Conflict(f"fact {fact_id} has nothing left to undo")
     events = uow.events(op)
-    if order.actor.type == "agent":
-        _require_not_reviewed(events, fact_id, order.actor.name)
+    if context.actor.type == "agent":
+        _require_not_reviewed(events, fact_id, context.actor.name)
     effects = [(event, part) for event in events for part in _parts(event, fact_id)]
-    if order.actor.changes_only_own:
-        _require_own_operation(uow, effects, fact_id, order.actor)
-    if order.actor.type == "agent":
-        _require_no_closing_by_person(effects, fact_id, order.actor.name)
+    if context.actor.changes_only_own:
+        _require_own_operation(uow, effects, fact_id, context.actor)
+    if context.actor.type == "agent":
+        _require_no_closing_by_person(effects, fact_id, context.actor.name)
     touched = _touched_facts(uow, effects)
     if any("acts" in part for _, part in effects):
-        _require_may_change(uow, effects, fact, order)
+        _require_may_change(uow, effects, fact, context)
     _require_last(uow, touched, fact, op)
     _require_names_unchanged(uow, effects, fact.scope)
-    _require_names_free(uow, effects, order.actor)
-    if order.actor.type == "agent":
-        _require_not_closed_since(uow, effects, fact, order.actor.name)
-    _require_room(uow, effects, fact.scope, order.actor)
-    _revert_all(uow, fact.scope, effects, order, op)
+    _require_names_free(uow, effects, context.actor)
+    if context.actor.type == "agent":
+        _require_not_closed_since(uow, effects, fact, context.actor.name)
+    _require_room(uow, effects, fact.scope, context.actor)
+    _revert_all(uow, fact.scope, effects, context, op)
     return UndoResult(fact_id=fact_id, undone=effects[0][0].type, changed=tuple(touched))
 
 
@@ -60,7 +60,7 @@ def _revert_all(
     uow: FactUnitOfWork,
     scope: str,
     effects: Sequence[tuple[Event, Mapping[str, Any]]],
-    order: ActionContext,
+    context: ActionContext,
     op: int,
 ) -> None:
     uow.begin()
@@ -70,7 +70,7 @@ def _revert_all(
             # Another removed the link since; the one that it replaced stays removed, too.
             skipped_links |= {part["id"], part.get("moves", part["id"])}
         if part.get("id") not in skipped_links and event.type not in _NOT_UNDONE:
-            _revert(uow, scope, event, part, order, op)
+            _revert(uow, scope, event, part, context, op)
 
 
 def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: int) -> None:
@@ -97,7 +97,7 @@ def _require_may_change(
     uow: FactUnitOfWork,
     effects: Sequence[tuple[Event, Mapping[str, Any]]],
     fact: Fact,
-    order: ActionContext,
+    context: ActionContext,
 ) -> None:
     """Check that the caller may change every fact that an operation of several acts changed.
 
@@ -112,16 +112,16 @@ def _require_may_change(
     ids = dict.fromkeys(
         changed_id
         for event, part in effects
-        for changed_id in _changed_facts(event, part, order.actor.name)
+        for changed_id in _changed_facts(event, part, context.actor.name)
     )
     changed = [
         changed_fact
         for changed_fact in map(uow.fact, ids)
         if changed_fact and changed_fact.id not in withdrawn
     ]
-    if order.may_change and not all(order.may_change(changed_fact) for changed_fact in changed):
+    if context.may_change and not all(context.may_change(changed_fact) for changed_fact in changed):
         raise Forbidden(
-            f"{order.actor.name} may not undo the last change of fact {fact.id}: its operation"
+            f"{context.actor.name} may not undo the last change of fact {fact.id}: its operation"
             " changed other facts, which it may not change"
         )
     confirmed = [
@@ -329,11 +329,11 @@ def _revert(
     scope: str,
     event: Event,
     part: Mapping[str, Any],
-    order: ActionContext,
+    context: ActionContext,
     op: int,
 ) -> None:
     inverse = {name: part[name] for name in (*_ENDS, "id", "alone", "of") if name in part}
-    inverse |= {"undoes": op, "reason": order.reason}
+    inverse |= {"undoes": op, "reason": context.reason}
     kind = _INVERSE.get(event.type, "fact.undone")
     if event.type.startswith("alias."):
         inverse |= {"namespace": part["namespace"], "value": part["value"]}
@@ -343,15 +343,15 @@ def _revert(
             kind = "alias.removed"
     elif event.type == _RECORDED:
         inverse["set"] = {
-            "lifecycle": "retracted", "closed_at": uow.at_us, "closed_by": order.actor.name,
-            "closed_reason": f"undone: {order.reason}",
+            "lifecycle": "retracted", "closed_at": uow.at_us, "closed_by": context.actor.name,
+            "closed_reason": f"undone: {context.reason}",
         }  # fmt: skip
     elif event.type not in _INVERSE:
         inverse["set"] = dict(uow.values_before(part["fact"], event.seq) or {})
         if event.type in _STATEMENTS:
             inverse["unsaid"] = event.seq
     if closes(inverse):
-        inverse["actor_type"] = order.actor.type
+        inverse["actor_type"] = context.actor.type
     about = inverse.get("fact") or inverse.get("of")
     fact = uow.fact(about) if about else None
-    uow.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[inverse])
+    uow.record(kind, scope=fact.scope if fact else scope, actor=context.actor, parts=[inverse])

@@ -59,7 +59,7 @@ class AuditRecords:
 class EventLogStore(Protocol):
     """Read access to the event log."""
 
-    def seal_key(self) -> bytes:
+    def encryption_key(self) -> bytes:
         """Return the secret of this store that encrypts stream positions."""
         ...
 

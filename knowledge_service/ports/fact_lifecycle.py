@@ -25,19 +25,19 @@ class FactLifecycleStore(Protocol):
     state does not permit the operation.
     """
 
-    def retract(self, fact_id: str, order: ActionContext) -> Fact:
+    def retract(self, fact_id: str, context: ActionContext) -> Fact:
         """Close a live fact as wrong, and its promoted copies unless others confirmed them."""
         ...
 
-    def restore(self, fact_id: str, order: ActionContext) -> Fact:
+    def restore(self, fact_id: str, context: ActionContext) -> Fact:
         """Make a closed fact live again."""
         ...
 
-    def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
+    def confirm(self, fact_id: str, context: ActionContext, session: str | None = None) -> Fact:
         """Add a confirmation. A confirmation by a person removes the fact's flags."""
         ...
 
-    def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
+    def promote(self, fact_id: str, context: ActionContext) -> PromotionResult:
         """Copy a fact to the parent level, or confirm the equal fact there.
 
         Raises:
@@ -45,19 +45,19 @@ class FactLifecycleStore(Protocol):
         """
         ...
 
-    def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
+    def approve(self, fact_id: str, context: ActionContext, edits: ApproveIn) -> ApprovalResult:
         """Approve a live fact, or with `edits` approve a successor with the edited text."""
         ...
 
-    def reject(self, fact_id: str, order: ActionContext) -> Fact:
+    def reject(self, fact_id: str, context: ActionContext) -> Fact:
         """Reject a live fact: archive it. The fact can be restored."""
         ...
 
-    def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
+    def undo(self, fact_id: str, context: ActionContext) -> UndoResult:
         """Append the inverse of the last operation on a fact."""
         ...
 
-    def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
+    def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
         """Delete a fact's text, and that of its promoted copies, from log, tables and index."""
         ...
 

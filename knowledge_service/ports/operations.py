@@ -82,7 +82,7 @@ StoreAct = StoreFact | ReviseFact | RetractFact | LinkFacts | UnlinkFacts | SetA
 class OperationStore(Protocol):
     """Operations of one or several acts, each in one write."""
 
-    def perform(self, acts: Sequence[StoreAct], order: ActionContext) -> tuple[ActResult, ...]:
+    def perform(self, acts: Sequence[StoreAct], context: ActionContext) -> tuple[ActResult, ...]:
         """Do all acts in order, or none; undo reverts all of them.
 
         Raises:
@@ -93,7 +93,7 @@ class OperationStore(Protocol):
         """
         ...
 
-    def revise(self, fact_id: str, changes: Mapping[str, Any], order: ActionContext) -> Revised:
+    def revise(self, fact_id: str, changes: Mapping[str, Any], context: ActionContext) -> Revised:
         """Replace a live fact by a successor with other values, which keeps its names and links.
 
         Raises:

@@ -122,7 +122,7 @@ class EventReader:
         self._store = store
         self._principal = principal
         self._topics = tuple(topics)
-        self._seal = CursorCipher(store.seal_key(), f"events/{principal.name}")
+        self._cipher = CursorCipher(store.encryption_key(), f"events/{principal.name}")
         first, last = store.bounds()
         if token is None:
             self._position = last
@@ -148,7 +148,7 @@ class EventReader:
 
     def _position_of(self, token: str, first: int, last: int) -> int:
         try:
-            position = int(self._seal.decrypt(token))
+            position = int(self._cipher.decrypt(token))
         except InvalidCursor as exc:
             raise InvalidToken(
                 "Last-Event-ID was not issued to you by this service, or by an older version of it;"
@@ -163,7 +163,7 @@ class EventReader:
 
     def _to_event(self, change: ChangeRecord) -> Event:
         return Event(
-            id=self._seal.encrypt(_format_position(change.position), secrets.token_bytes(12)),
+            id=self._cipher.encrypt(_format_position(change.position), secrets.token_bytes(12)),
             type=change.type,
             scope=change.scope,
             actor=change.actor,
@@ -199,13 +199,13 @@ def list_audit_entries(
         reaches = (ScopeRange(path, subtree=False),)
     if not reaches:
         raise Forbidden(f"{principal.name} administers no scope, which the audit requires")
-    seal = CursorCipher(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
-    position = _audit_cursor_of(seal, cursor) if cursor else None
+    cipher = CursorCipher(store.encryption_key(), f"audit/{principal.name}/{scope or ''}")
+    position = _audit_cursor_of(cipher, cursor) if cursor else None
     records = store.audit(reaches, position, limit=limit)
     text = _format_audit_cursor(records.next) if records.next else None
     return AuditPage(
         entries=_hide_invisible_facts(store, principal.view, records.entries),
-        cursor=seal.encrypt(text, secrets.token_bytes(12)) if text else None,
+        cursor=cipher.encrypt(text, secrets.token_bytes(12)) if text else None,
     )
 
 
@@ -239,9 +239,9 @@ def _format_audit_cursor(position: AuditCursor) -> str:
     return f"{_format_position(position.event)}:{_format_position(position.at_us)}:{receipt}"
 
 
-def _audit_cursor_of(seal: CursorCipher, cursor: str) -> AuditCursor:
+def _audit_cursor_of(cipher: CursorCipher, cursor: str) -> AuditCursor:
     try:
-        event, at_us, receipt = seal.decrypt(cursor).split(":", 2)
+        event, at_us, receipt = cipher.decrypt(cursor).split(":", 2)
     except InvalidCursor as exc:
         raise InvalidToken(
             "invalid cursor, or one of an older version; omit it to start from the first page"

@@ -84,9 +84,9 @@ def confirm(
     """
     fact = _get_fact_with_verb(store, principal, fact_id, verb="remember", activity="confirm")
     authorization.authorize_write(store, fact.scope, principal, "remember")
-    order = _order_of(principal, body.reason or "", idempotency_key)
+    context = _action_context(principal, body.reason or "", idempotency_key)
     session = redaction.mask_known_formats(body.session) if body.session else None
-    return store.confirm(fact.id, order, session)
+    return store.confirm(fact.id, context, session)
 
 
 def retract(
@@ -98,7 +98,7 @@ def retract(
 ) -> Fact:
     """Retract a fact."""
     fact = check_retraction(store, principal, fact_id)
-    return store.retract(fact.id, _order_of(principal, reason, idempotency_key))
+    return store.retract(fact.id, _action_context(principal, reason, idempotency_key))
 
 
 def check_retraction(store: Store, principal: Principal, fact_id: str) -> Fact:
@@ -158,7 +158,7 @@ def restore(
     """Restore a closed fact."""
     fact = _get_writable_fact(store, principal, fact_id, "restore")
     _protect_reviewed_fact(principal, fact, "restore")
-    return store.restore(fact.id, _order_of(principal, reason, idempotency_key))
+    return store.restore(fact.id, _action_context(principal, reason, idempotency_key))
 
 
 def undo(
@@ -171,11 +171,11 @@ def undo(
     """Undo the last operation on a fact."""
     fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
     _protect_reviewed_fact(principal, fact, "undo changes of")
-    order = _order_of(principal, reason, idempotency_key)
-    order = replace(order, may_change=may_change(principal))
+    context = _action_context(principal, reason, idempotency_key)
+    context = replace(context, may_change=may_change(principal))
     if not principal.has_verb("write", fact.scope):
-        order = replace(order, actor=replace(order.actor, changes_only_own=True))
-    result = store.undo(fact.id, order)
+        context = replace(context, actor=replace(context.actor, changes_only_own=True))
+    result = store.undo(fact.id, context)
     visible_ids = (
         changed_id for changed_id in result.changed if store.fact(changed_id, principal.view)
     )
@@ -198,7 +198,7 @@ def promote(
     if wider_scopes and wider_scopes[0] == PLATFORM:
         _reject_agents(principal, "promote facts to the platform")
         authorization.require_verb(principal, "review", PLATFORM)
-    return store.promote(fact.id, _order_of(principal, reason, idempotency_key))
+    return store.promote(fact.id, _action_context(principal, reason, idempotency_key))
 
 
 def approve(
@@ -214,7 +214,7 @@ def approve(
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
             fact_validation.reject_secrets(store, fact.scope, text)
-    result = store.approve(fact.id, _order_of(principal, body.reason, idempotency_key), body)
+    result = store.approve(fact.id, _action_context(principal, body.reason, idempotency_key), body)
     return result.model_copy(update=visible_copies(store, principal, result))
 
 
@@ -228,7 +228,7 @@ def reject(
     """Reject a fact."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
     _reject_agents(principal, "review facts")
-    return store.reject(fact.id, _order_of(principal, reason, idempotency_key))
+    return store.reject(fact.id, _action_context(principal, reason, idempotency_key))
 
 
 def erase(
@@ -240,7 +240,7 @@ def erase(
 ) -> ErasureResult:
     """Erase a fact and its copies."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
-    result = store.erase(fact.id, _order_of(principal, reason, idempotency_key))
+    result = store.erase(fact.id, _action_context(principal, reason, idempotency_key))
     # Each wider scope has at most one copy.
     widest = lineage(fact.scope)[: len(result.copies) + 1][-1]
     if principal.view.can_read_subtree(widest):
@@ -312,7 +312,7 @@ def _reject_agents(principal: Principal, activity: str) -> None:
         raise Forbidden(f"{principal.name} is an agent; only people and the operator {activity}")
 
 
-def _order_of(
+def _action_context(
     principal: Principal, reason: str, idempotency_key: IdempotencyKey | None
 ) -> ActionContext:
     return ActionContext(authorization.actor_of(principal), redaction.mask(reason), idempotency_key)

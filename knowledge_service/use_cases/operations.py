@@ -129,13 +129,13 @@ def perform_acts(
         return first
     _check_references(acts)
     prepared = _prepare(store, principal, acts)
-    order = ActionContext(
+    context = ActionContext(
         authorization.actor_of(principal),
         redaction.mask(reason),
         idempotency_key,
         fact_lifecycle.may_change(principal),
     )
-    return store.perform(prepared, order)
+    return store.perform(prepared, context)
 
 
 def revise(
@@ -154,10 +154,10 @@ def revise(
         InvalidBody, TooLarge, SecretRefused: the successor would break a limit or a gate.
     """
     act = _revision(store, principal, fact_id, _changes_of(body))
-    order = ActionContext(
+    context = ActionContext(
         authorization.actor_of(principal), redaction.mask(body.reason), idempotency_key
     )
-    revised = store.revise(act.fact_id, act.changes, order)
+    revised = store.revise(act.fact_id, act.changes, context)
     return revised.model_copy(update=fact_lifecycle.visible_copies(store, principal, revised))
 
 

@@ -358,4 +358,4 @@ def _not_registered(name: str) -> NotFound:
 
 
 def _cipher(store: Store) -> CursorCipher:
-    return CursorCipher(store.seal_key(), _PURPOSE, max_length=_MAX_LENGTH)
+    return CursorCipher(store.encryption_key(), _PURPOSE, max_length=_MAX_LENGTH)

@@ -26,7 +26,7 @@ _ENDS = ("from", "to", "origin", "copy", "used")
 class Watched(Base):
     """The `ChangeStore` port."""
 
-    def seal_key(self) -> bytes:
+    def encryption_key(self) -> bytes:
         return b"the key of the store in memory.."
 
     def bounds(self) -> tuple[int, int]:

@@ -160,10 +160,10 @@ class Facts(Links):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> CorrectionResult:
-        order = ActionContext(actor, reason, idempotency_key)
+        context = ActionContext(actor, reason, idempotency_key)
         return self._once(
             idempotency_key,
-            lambda: corrections.correct_fact(MemoryUnitOfWork(self), fact_id, replacement, order),
+            lambda: corrections.correct_fact(MemoryUnitOfWork(self), fact_id, replacement, context),
         )
 
     def ranker(self) -> str:

@@ -42,58 +42,58 @@ _OTHERS = ("from", "to", "origin", "copy")
 class Lives(Base):
     """The `LifeStore` port."""
 
-    def retract(self, fact_id: str, order: ActionContext) -> Fact:
+    def retract(self, fact_id: str, context: ActionContext) -> Fact:
         return self._once(
-            order.idempotency_key,
-            lambda: corrections.retract_fact(MemoryUnitOfWork(self), fact_id, order),
+            context.idempotency_key,
+            lambda: corrections.retract_fact(MemoryUnitOfWork(self), fact_id, context),
         )
 
-    def restore(self, fact_id: str, order: ActionContext) -> Fact:
+    def restore(self, fact_id: str, context: ActionContext) -> Fact:
         return self._once(
-            order.idempotency_key,
-            lambda: corrections.restore_fact(MemoryUnitOfWork(self), fact_id, order),
+            context.idempotency_key,
+            lambda: corrections.restore_fact(MemoryUnitOfWork(self), fact_id, context),
         )
 
-    def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
+    def confirm(self, fact_id: str, context: ActionContext, session: str | None = None) -> Fact:
         return self._once(
-            order.idempotency_key,
-            lambda: corrections.confirm_fact(MemoryUnitOfWork(self), fact_id, order, session),
+            context.idempotency_key,
+            lambda: corrections.confirm_fact(MemoryUnitOfWork(self), fact_id, context, session),
         )
 
-    def reject(self, fact_id: str, order: ActionContext) -> Fact:
+    def reject(self, fact_id: str, context: ActionContext) -> Fact:
         return self._once(
-            order.idempotency_key,
-            lambda: review.reject_fact(MemoryUnitOfWork(self), fact_id, order),
+            context.idempotency_key,
+            lambda: review.reject_fact(MemoryUnitOfWork(self), fact_id, context),
         )
 
-    def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
+    def promote(self, fact_id: str, context: ActionContext) -> PromotionResult:
         return self._once(
-            order.idempotency_key,
-            lambda: promote.promote_fact(MemoryUnitOfWork(self), fact_id, order),
+            context.idempotency_key,
+            lambda: promote.promote_fact(MemoryUnitOfWork(self), fact_id, context),
         )
 
-    def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
+    def approve(self, fact_id: str, context: ActionContext, edits: ApproveIn) -> ApprovalResult:
         return self._once(
-            order.idempotency_key,
-            lambda: review.approve_fact(MemoryUnitOfWork(self), fact_id, order, edits),
+            context.idempotency_key,
+            lambda: review.approve_fact(MemoryUnitOfWork(self), fact_id, context, edits),
         )
 
-    def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
+    def undo(self, fact_id: str, context: ActionContext) -> UndoResult:
         return self._once(
-            order.idempotency_key,
-            lambda: undo.undo_last_operation(MemoryUnitOfWork(self), fact_id, order),
+            context.idempotency_key,
+            lambda: undo.undo_last_operation(MemoryUnitOfWork(self), fact_id, context),
         )
 
-    def perform(self, acts: Sequence[StoreAct], order: ActionContext) -> tuple[ActResult, ...]:
+    def perform(self, acts: Sequence[StoreAct], context: ActionContext) -> tuple[ActResult, ...]:
         return self._once(
-            order.idempotency_key,
-            lambda: perform.perform_acts(MemoryUnitOfWork(self), acts, order),
+            context.idempotency_key,
+            lambda: perform.perform_acts(MemoryUnitOfWork(self), acts, context),
         )
 
-    def revise(self, fact_id: str, changes: Mapping[str, Any], order: ActionContext) -> Revised:
+    def revise(self, fact_id: str, changes: Mapping[str, Any], context: ActionContext) -> Revised:
         return self._once(
-            order.idempotency_key,
-            lambda: revise.revise_fact(MemoryUnitOfWork(self), fact_id, changes, order),
+            context.idempotency_key,
+            lambda: revise.revise_fact(MemoryUnitOfWork(self), fact_id, changes, context),
         )
 
     def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
@@ -104,9 +104,10 @@ class Lives(Base):
         answer: tuple[ActResult, ...] = self._once(idempotency_key, tuple)
         return answer
 
-    def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
+    def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
         return self._once(
-            order.idempotency_key, lambda: erase.erase_fact(MemoryUnitOfWork(self), fact_id, order)
+            context.idempotency_key,
+            lambda: erase.erase_fact(MemoryUnitOfWork(self), fact_id, context),
         )
 
     def history(self, fact_id: str, view: View) -> History | None:

@@ -181,9 +181,9 @@ def do(stored: Stored, act: Act, origin: Fact | None, homes: Sequence[str]) -> N
         created = _MAKING[act.verb](store, known_name, act.new)
     elif act.verb.startswith(("withdraw:", "flag:")):
         verb, _, cause = act.verb.partition(":")
-        order = ActionContext(PERSON, f"the fact that it was copied from was {cause}")
+        context = ActionContext(PERSON, f"the fact that it was copied from was {cause}")
         close = store.retract if verb == "withdraw" else store.flag
-        close(known_name, order)
+        close(known_name, context)
     else:
         _CHANGING[act.verb](store, known_name)
     if created:

@@ -167,9 +167,9 @@ def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = close_with_copies.flag_copy
 
-    def mutant(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
-        reason = f"{order.reason}, of {len(uow.promotions(copy.id))}"
-        return honest(uow, copy, dataclasses.replace(order, reason=reason))
+    def mutant(uow: FactUnitOfWork, copy: Fact, context: ActionContext) -> tuple[str, ...]:
+        reason = f"{context.reason}, of {len(uow.promotions(copy.id))}"
+        return honest(uow, copy, dataclasses.replace(context, reason=reason))
 
     monkeypatch.setattr(close_with_copies, honest.__name__, mutant)
 
@@ -178,11 +178,13 @@ def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = promote._make_copy
 
     def mutant(
-        uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, **fields: Any
+        uow: FactUnitOfWork, fact: Fact, target: str, context: ActionContext, **fields: Any
     ) -> PromotionResult:
         if fields["rule"] == "automatic":
-            order = ActionContext(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
-        return honest(uow, fact, target, order, **fields)
+            context = ActionContext(
+                Actor(f"kais-promotion, {context.reason}", "system"), context.reason
+            )
+        return honest(uow, fact, target, context, **fields)
 
     monkeypatch.setattr(promote, honest.__name__, mutant)
 

@@ -321,13 +321,13 @@ class Unrecorded(SqliteStore):
     def record_recall_later(self, new: NewReceipt) -> None:
         """Record nothing."""
 
-    def flag(self, fact_id: str, order: ActionContext) -> None:
+    def flag(self, fact_id: str, context: ActionContext) -> None:
         """Flag a copy as the closing of its origin does, where there is no origin."""
 
         def work(tx: Transaction) -> None:
             uow = SqliteUnitOfWork(tx)
             uow.begin()
-            close_with_copies.flag_copy(uow, require_fact(uow, fact_id), order)
+            close_with_copies.flag_copy(uow, require_fact(uow, fact_id), context)
 
         self._writer.submit(work)
 

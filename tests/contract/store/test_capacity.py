@@ -93,12 +93,12 @@ def test_another_scope_has_room_of_its_own(store: Store) -> None:
 
 def test_retracted_facts_make_room_and_do_not_come_back_beyond_the_bound(store: Store) -> None:
     first, *_ = store.remember(facts(BOUND), actor=AGENT)
-    order = ActionContext(AGENT, "wrong")
-    store.retract(first.fact_id, order)
+    context = ActionContext(AGENT, "wrong")
+    store.retract(first.fact_id, context)
     store.remember(facts(1, BOUND), actor=AGENT)
     for bring_back in (store.restore, store.undo):
         with pytest.raises(QuotaExceeded, match="holds 3 live facts"):
-            bring_back(first.fact_id, order)
+            bring_back(first.fact_id, context)
     assert live(store) == BOUND
 
 

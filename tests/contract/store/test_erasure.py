@@ -269,10 +269,10 @@ def test_data_that_looks_like_a_name_in_a_kept_answer_stays(tmp_path: Path) -> N
     data = {"aliases": [{"namespace": "name", "value": "xylophone"}]}
     facts = [new_fact("it rains", aliases=(name,)), new_fact("it snows", data=data)]
     named, alike = store.remember(facts, actor=PERSON)
-    order = ActionContext(PERSON, "it does", IdempotencyKey("ada", "key", "body"))
-    confirmed = store.confirm(alike.fact_id, order, None)
+    context = ActionContext(PERSON, "it does", IdempotencyKey("ada", "key", "body"))
+    confirmed = store.confirm(alike.fact_id, context, None)
     store.erase(named.fact_id, WHY)
-    assert store.confirm(alike.fact_id, order, None) == confirmed
+    assert store.confirm(alike.fact_id, context, None) == confirmed
     store.close()
 
 

@@ -68,8 +68,8 @@ class TestRetracting:
 
     def test_same_key_gets_the_first_answer(self, store: Store) -> None:
         fact_id = told(store)
-        order = ActionContext(PERSON, "because", IdempotencyKey("ada", "k", "body"))
-        assert store.retract(fact_id, order) == store.retract(fact_id, order)
+        context = ActionContext(PERSON, "because", IdempotencyKey("ada", "k", "body"))
+        assert store.retract(fact_id, context) == store.retract(fact_id, context)
 
     def test_unknown_fact_is_not_found_by_any_verb(self, store: Store) -> None:
         calls = [

@@ -57,7 +57,7 @@ class Named:
 class ChangeLog(base.SqliteRepository):
     """The event stream of the `EventLogStore` port."""
 
-    def seal_key(self) -> bytes:
+    def encryption_key(self) -> bytes:
         """Read the secret that was generated with the file."""
         with self._readers.snapshot() as connection:
             rows: list[Any] = connection.execute(_KEY).fetchall()

@@ -55,58 +55,58 @@ class FactLifecycle(base.SqliteRepository):
         super().__init__(readers, writer)
         self._retention = Retention(readers, writer)
 
-    def retract(self, fact_id: str, order: ActionContext) -> Fact:
+    def retract(self, fact_id: str, context: ActionContext) -> Fact:
         """Close a fact as wrong."""
-        return self._changed(order, lambda uow: corrections.retract_fact(uow, fact_id, order))
+        return self._changed(context, lambda uow: corrections.retract_fact(uow, fact_id, context))
 
-    def restore(self, fact_id: str, order: ActionContext) -> Fact:
+    def restore(self, fact_id: str, context: ActionContext) -> Fact:
         """Make a closed fact live again."""
-        return self._changed(order, lambda uow: corrections.restore_fact(uow, fact_id, order))
+        return self._changed(context, lambda uow: corrections.restore_fact(uow, fact_id, context))
 
-    def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
+    def confirm(self, fact_id: str, context: ActionContext, session: str | None = None) -> Fact:
         """Add a confirmation."""
         return self._changed(
-            order, lambda uow: corrections.confirm_fact(uow, fact_id, order, session)
+            context, lambda uow: corrections.confirm_fact(uow, fact_id, context, session)
         )
 
-    def reject(self, fact_id: str, order: ActionContext) -> Fact:
+    def reject(self, fact_id: str, context: ActionContext) -> Fact:
         """Reject a live fact."""
-        return self._changed(order, lambda uow: review.reject_fact(uow, fact_id, order))
+        return self._changed(context, lambda uow: review.reject_fact(uow, fact_id, context))
 
-    def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
+    def promote(self, fact_id: str, context: ActionContext) -> PromotionResult:
         """Copy a fact one level up."""
         return self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _COPIED,
-            lambda tx: promote.promote_fact(SqliteUnitOfWork(tx), fact_id, order),
+            lambda tx: promote.promote_fact(SqliteUnitOfWork(tx), fact_id, context),
         )
 
-    def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
+    def approve(self, fact_id: str, context: ActionContext, edits: ApproveIn) -> ApprovalResult:
         """Approve a live fact, or a successor with edits."""
         return self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _APPROVED,
-            lambda tx: review.approve_fact(SqliteUnitOfWork(tx), fact_id, order, edits),
+            lambda tx: review.approve_fact(SqliteUnitOfWork(tx), fact_id, context, edits),
         )
 
-    def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
+    def undo(self, fact_id: str, context: ActionContext) -> UndoResult:
         """Undo the last operation on a fact."""
         return self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _UNDONE,
-            lambda tx: undo.undo_last_operation(SqliteUnitOfWork(tx), fact_id, order),
+            lambda tx: undo.undo_last_operation(SqliteUnitOfWork(tx), fact_id, context),
         )
 
-    def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
+    def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
         """Erase a fact; return when no read can see its text, not even one that runs now."""
         with self._readers.snapshot() as connection:
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):
             pass
         erased = self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _ERASED,
-            lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, order),
+            lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, context),
         )
         self._readers.wait_for_open_snapshots()
         return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
@@ -158,7 +158,9 @@ class FactLifecycle(base.SqliteRepository):
             count += deleted_count
         return count
 
-    def _changed(self, order: ActionContext, operation: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
+    def _changed(
+        self, context: ActionContext, operation: Callable[[SqliteUnitOfWork], Fact]
+    ) -> Fact:
         return self._idempotent(
-            order.idempotency_key, _FACT, lambda tx: operation(SqliteUnitOfWork(tx))
+            context.idempotency_key, _FACT, lambda tx: operation(SqliteUnitOfWork(tx))
         )

@@ -101,11 +101,13 @@ class Facts(base.SqliteRepository):
         idempotency_key: IdempotencyKey | None = None,
     ) -> CorrectionResult:  # fmt: skip
         """Close a fact and link its successor."""
-        order = ActionContext(actor, reason, idempotency_key)
+        context = ActionContext(actor, reason, idempotency_key)
         return self._idempotent(
             idempotency_key,
             _CORRECTED,
-            lambda tx: corrections.correct_fact(SqliteUnitOfWork(tx), fact_id, replacement, order),
+            lambda tx: corrections.correct_fact(
+                SqliteUnitOfWork(tx), fact_id, replacement, context
+            ),
         )
 
 

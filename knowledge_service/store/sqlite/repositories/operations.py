@@ -21,20 +21,20 @@ _REVISED: TypeAdapter[Revised] = TypeAdapter(Revised)
 class Operations(base.SqliteRepository):
     """Operations of one or several acts, each in one transaction."""
 
-    def perform(self, acts: Sequence[StoreAct], order: ActionContext) -> tuple[ActResult, ...]:
+    def perform(self, acts: Sequence[StoreAct], context: ActionContext) -> tuple[ActResult, ...]:
         """Perform all acts or none."""
         return self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _RESULTS,
-            lambda tx: perform.perform_acts(SqliteUnitOfWork(tx), acts, order),
+            lambda tx: perform.perform_acts(SqliteUnitOfWork(tx), acts, context),
         )
 
-    def revise(self, fact_id: str, changes: Mapping[str, Any], order: ActionContext) -> Revised:
+    def revise(self, fact_id: str, changes: Mapping[str, Any], context: ActionContext) -> Revised:
         """Replace a fact by a successor."""
         return self._idempotent(
-            order.idempotency_key,
+            context.idempotency_key,
             _REVISED,
-            lambda tx: revise.revise_fact(SqliteUnitOfWork(tx), fact_id, changes, order),
+            lambda tx: revise.revise_fact(SqliteUnitOfWork(tx), fact_id, changes, context),
         )
 
     def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
