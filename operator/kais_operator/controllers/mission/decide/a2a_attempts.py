@@ -63,6 +63,7 @@ from kais_operator.planning.plan import (
 PAUSE = timedelta(seconds=5)
 """Pause between a failed attempt and the next one; an arbitrary number."""
 _SHORTEST_POLL, _LONGEST_POLL = timedelta(seconds=1), timedelta(seconds=5)
+_LONGEST_POLL_OF_HANGING = timedelta(seconds=20)
 _STALE = timedelta(seconds=a2a.STALE_S)
 
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
@@ -156,7 +157,7 @@ def await_task(
 ) -> Step:
     """Send the message of the open attempt again if that is safe and needed; otherwise wait."""
     last, reply = attempts[-1], observed.reply
-    poll = poll_delay(last.started_at, now)
+    poll = poll_delay(last.started_at, now, reply)
     if isinstance(entry, NotReady):
         return entry, (), poll
     is_unknown = reply is not None and reply.problem is None and reply.task is None
@@ -201,9 +202,14 @@ def _at(observed: MissionObserved, call: AgentCall, cell_name: str | None) -> Ag
     return replace(call, address=address_of(entry))
 
 
-def poll_delay(sent_at: datetime, now: datetime) -> timedelta:
-    """Return when to ask for a task again: less often with time."""
-    return min(max((now - sent_at) / 4, _SHORTEST_POLL), _LONGEST_POLL)
+def poll_delay(sent_at: datetime, now: datetime, reply: AgentReply | None) -> timedelta:
+    """Return when to ask for a task again: less often with time.
+
+    A cell that hangs holds a reconcile until the request times out, so it is asked less often.
+    """
+    is_hanging = reply is not None and reply.problem is not None
+    longest = _LONGEST_POLL_OF_HANGING if is_hanging else _LONGEST_POLL
+    return min(max((now - sent_at) / 4, _SHORTEST_POLL), longest)
 
 
 def with_reply(

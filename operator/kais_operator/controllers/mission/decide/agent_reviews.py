@@ -179,7 +179,7 @@ def request(
         )
         send = _message(observed, stamped, reviewer, run_id=run_id, now=now)
         return None, (stamp, replace(send, is_first=True)), _POLL
-    poll = a2a_attempts.poll_delay(last.review.sent_at, now)
+    poll = a2a_attempts.poll_delay(last.review.sent_at, now, reply)
     is_unknown = reply is not None and reply.problem is None and reply.task is None
     addressed = replace(last, pod_uid=last.review.pod_uid)
     if is_unknown and reply is not None and a2a_attempts.may_send_again(addressed, reply, pod):

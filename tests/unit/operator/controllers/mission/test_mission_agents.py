@@ -454,6 +454,19 @@ async def test_working_agent_causes_one_write_for_each_change_of_its_cost() -> N
     assert len(fake.cluster.writes) == writes + 2
 
 
+async def test_agent_that_hangs_is_asked_less_often_because_it_holds_a_reconcile() -> None:
+    fake = await sent(completion={"timeout": "10m"})
+    for _ in range(3):
+        await teams.pass_(fake)
+    fake.clock.advance(200)
+    fake.agents.card = replace(fake.agents.card, problem="no answer within 5 s")
+    plan = await teams.pass_(fake)
+    assert plan.requeue_after == timedelta(seconds=20)
+    fake.agents.card = replace(fake.agents.card, problem=None)
+    plan = await teams.pass_(fake)
+    assert plan.requeue_after == timedelta(seconds=5)
+
+
 async def test_pod_that_is_lost_counts_its_last_report() -> None:
     fake = await sent(completion={"timeout": "10m"})
     end(fake, AgentTask(TaskState.WORKING, usage=ANSWERED.usage, heartbeat=fake.clock.now()))
