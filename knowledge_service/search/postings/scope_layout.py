@@ -152,14 +152,18 @@ _EMPTY = ScopeLayout(-1, None, ())
 def read_layouts(
     source: Source, cache: LruCache, scope_nos: Sequence[int]
 ) -> dict[int, ScopeLayout]:
-    """Read the layouts of scopes, from the cache as far as they are current."""
+    """Read the layouts of scopes, from the cache as far as they are current.
+
+    Scopes without documents have none: a reader of everything sees thousands of them.
+    """
     counts = source.counts(scope_nos)
+    scope_nos = [number for number in scope_nos if counts.get(number)]
     layouts: dict[int, ScopeLayout] = {}
     cached_layouts: list[ScopeLayout | None] = cache.get_all(
         [(number, "layout") for number in scope_nos]
     )
     for scope_no, layout in zip(scope_nos, cached_layouts, strict=True):
-        count = counts.get(scope_no, 0)
+        count = counts[scope_no]
         if layout is None or layout.count != count:
             previous = layout or _EMPTY
             layout = _layout(source, scope_no, count, previous)  # noqa: PLW2901 - the current one

@@ -77,6 +77,19 @@ def test_split_runs_score_as_if_nothing_were_kept() -> None:
             assert_equal(scores(source, question, cache), scores(source, question, LruCache(0)))
 
 
+def test_scopes_without_documents_change_no_score_and_cost_nothing() -> None:
+    own_documents, question = packed(documents(3, 700)), ["w3", "w4", "own17"]
+    empty = dict.fromkeys((0, 2, 3, 9), packed([]))
+    among_empty = scores(
+        recall_snapshot.MemoryRows({1: own_documents} | empty), question, LruCache(ROOMY)
+    )
+    alone = scores(recall_snapshot.MemoryRows({1: own_documents}), question, LruCache(ROOMY))
+    assert_equal(among_empty, alone)
+    assert len(among_empty.scopes) == len(alone.scopes) == 1
+    nothing = scores(recall_snapshot.MemoryRows(empty), question, LruCache(ROOMY))
+    assert (len(nothing.values), len(nothing.scopes)) == (0, 0)
+
+
 def test_question_asked_again_reads_nothing() -> None:
     source = recall_snapshot.MemoryRows({1: packed(documents(3, segment_codec.SHARD_SIZE + 100))})
     cache = LruCache(ROOMY)

@@ -34,6 +34,18 @@ async def test_idle_thread_takes_the_next_call() -> None:
     assert {await threads.run(threading.get_ident) for _ in range(5)} == {first}
 
 
+async def test_thread_that_ended_its_call_last_takes_the_next() -> None:
+    threads, meeting = RequestThreads(), threading.Barrier(3)
+
+    def meet() -> int:
+        meeting.wait(WITHIN_S)
+        return threading.get_ident()
+
+    await asyncio.gather(*(threads.run(meet) for _ in range(3)))
+    first = await threads.run(threading.get_ident)
+    assert {await threads.run(threading.get_ident) for _ in range(5)} == {first}
+
+
 async def test_call_runs_to_its_end_when_its_caller_gives_up() -> None:
     threads, begun, go_on, ended = RequestThreads(), *(threading.Event() for _ in range(3))
 
