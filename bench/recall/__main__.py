@@ -19,6 +19,8 @@ if __name__ == "__main__":
     elif sys.argv[1:] == ["features"]:
         print(ablation.run())
     elif sys.argv[1:2] == ["faqs"]:
+        if len(sys.argv) != 3:
+            sys.exit("usage: python -m bench.recall faqs DIR")
         print(faqs.run(Path(sys.argv[2])))
     else:
         print(evaluation.run_tuning())

@@ -1,10 +1,10 @@
 """Questions about operations by other projects: `python -m bench.recall faqs DIR`.
 
-The questions are headings in the FAQ pages of sixteen projects that run on Kubernetes or beside it;
-the paragraphs and list items below a heading answer it. Troubleshooting pages and runbooks of these
-and other projects add facts that answer none. No word is of this project and no weight is learned
-from them, so they judge what the thesaurus brings. The pages stay where they are: `DIR` receives a
-clone of each repository, and each page is read at a fixed commit.
+The questions are headings in the FAQ pages of thirteen projects that run on Kubernetes or beside
+it; the paragraphs and list items below a heading answer it. Troubleshooting pages and runbooks of
+these and other projects add facts that answer none. No word is of this project and no weight is
+learned from them, so they judge what the thesaurus brings. The pages stay where they are: `DIR`
+receives a clone of each repository, and each page is read at a fixed commit.
 
 The projects have two halves. The first may be looked at while recall is changed.
 """
@@ -239,7 +239,7 @@ def _plain(markdown: str) -> str:
 
 
 def run(folder: Path) -> str:
-    """Compare recall with FTS5, and with recall without the words of the thesaurus."""
+    """Compare recall with FTS5, and with recall without related terms."""
     rows: list[list[object]] = []
     halves = read(folder)
     with tempfile.TemporaryDirectory() as temporary_folder:

@@ -115,8 +115,7 @@ def gather(snapshot: Snapshot, query: SearchQuery, config: RankerConfig) -> Gath
     filters = query.filters
     now = filters.valid_at or filters.known_at or query.now or _EPOCH
     parsed_query = parser.parse(query.text, now, query.synonyms)
-    matches = snapshot.match(parsed_query.terms)
-    matches = replace(matches, scores=replace(matches.scores, related=parsed_query.related))
+    matches = snapshot.match(parsed_query.terms, parsed_query.related)
     return _gather_matches(snapshot, query, config, parsed_query, now, matches)
 
 
@@ -137,7 +136,7 @@ def gather_second_hop(
     if not terms:
         return first
     wider_query = replace(parsed_query, terms={**parsed_query.terms, **terms})
-    scores = replace(snapshot.scores(wider_query.terms), related=parsed_query.related)
+    scores = snapshot.scores(wider_query.terms, parsed_query.related)
     matches = Matches(scores, first.matches.similarities)
     return _gather_matches(snapshot, query, config, wider_query, first.now, matches)
 
@@ -223,7 +222,7 @@ def gather_evidence(
 
 def _with_text_scores(evidence: Evidence, scores: Scores) -> Evidence:
     """Count each term of the query once in the text scores of the candidates."""
-    if not scores.related:
+    if not scores.concepts:
         return evidence
     numbers = sorted(evidence.ordinals, key=evidence.ordinals.__getitem__)
     ordinals = np.array([evidence.ordinals[number] for number in numbers], dtype=np.int64)

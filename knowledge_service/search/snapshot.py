@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from knowledge_service.search.ranking.bm25 import Scores
+from knowledge_service.search.ranking.bm25 import Related, Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 
@@ -76,11 +76,11 @@ class Snapshot(Protocol):
         """Return the searched scopes by number."""
         ...
 
-    def match(self, terms: Mapping[str, float]) -> Matches:
+    def match(self, terms: Mapping[str, float], related: Related) -> Matches:
         """Score every document of the searched scopes by weighted terms, and find the nearest."""
         ...
 
-    def scores(self, terms: Mapping[str, float]) -> Scores:
+    def scores(self, terms: Mapping[str, float], related: Related | None = None) -> Scores:
         """Score every document of the searched scopes by weighted terms alone."""
         ...
 

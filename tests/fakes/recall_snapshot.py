@@ -12,7 +12,7 @@ from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
-from knowledge_service.search.ranking.bm25 import Scores
+from knowledge_service.search.ranking.bm25 import Related, Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.snapshot import MOST_LINKED, Matches, RowRequest
@@ -78,7 +78,9 @@ class MemoryRows:
 
 
 def scored(
-    documents: Mapping[int, Sequence[segment.Document]], question: Mapping[str, float]
+    documents: Mapping[int, Sequence[segment.Document]],
+    question: Mapping[str, float],
+    related: Related | None = None,
 ) -> bm25.Scores:
     """Pack the documents of scopes and score them."""
     packed = {
@@ -87,14 +89,17 @@ def scored(
         else []
         for number, matching_documents in documents.items()
     }
-    return scored_rows(MemoryRows(packed), question, cache.LruCache(0))
+    return scored_rows(MemoryRows(packed), question, cache.LruCache(0), related)
 
 
 def scored_rows(
-    source: MemoryRows, question: Mapping[str, float], kept: cache.LruCache
+    source: MemoryRows,
+    question: Mapping[str, float],
+    kept: cache.LruCache,
+    related: Related | None = None,
 ) -> bm25.Scores:
     """Score all scopes of a source."""
-    return bm25.search(source, kept, source.packed, question)
+    return bm25.search(source, kept, source.packed, question, related)
 
 
 @dataclass
@@ -115,15 +120,15 @@ class MemorySnapshot:
             for row in rows
         }
 
-    def match(self, terms: Mapping[str, float]) -> Matches:
-        return Matches(self.scores(terms), self.similarities)
+    def match(self, terms: Mapping[str, float], related: Related) -> Matches:
+        return Matches(self.scores(terms, related), self.similarities)
 
-    def scores(self, terms: Mapping[str, float]) -> Scores:
+    def scores(self, terms: Mapping[str, float], related: Related | None = None) -> Scores:
         documents = {
             scope_no: [term_ids.document(row.number, row.terms) for row in rows]
             for scope_no, rows in self.scopes.items()
         }
-        return scored(documents, terms)
+        return scored(documents, terms, related)
 
     def rows(self, request: RowRequest) -> CandidateRows:
         links = sorted(

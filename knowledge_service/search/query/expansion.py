@@ -29,11 +29,11 @@ Table = Mapping[str, Sequence[str]]
 class ExpandedTerms:
     """The weights of a query's terms, followed by those of the terms that were added to them.
 
-    `related` maps each added term to the query's term that it stands for.
+    `related` maps each added term to the query's terms that it is related to.
     """
 
     weights: Mapping[str, float]
-    related: Mapping[str, str]
+    related: Mapping[str, tuple[str, ...]]
 
 
 def expand_terms(
@@ -43,24 +43,23 @@ def expand_terms(
 
     Words such as "get" and "kind", which say little in any text, weigh less and add no terms. Words
     that phrase a question, such as "happen" and "new", weigh a little less. The groups of
-    `synonyms` are added first, each word of a group for the others, also for words that weigh less:
-    somebody who declares them means them.
+    `synonyms` are added first, each word of a group for the others, also for words that weigh less.
     """
     reduced = _reduced_weights()
     weights = {term: reduced.get(term, 1.0) for term in query_terms}
     expandable = [term for term in query_terms if weights[term] != _LIGHT]
-    related: dict[str, str] = {}
+    related: dict[str, list[str]] = {}
     if synonyms:
         declared = _mutual_terms(map(_declared_terms, synonyms))
         _add_related(weights, related, query_terms, declared, _MOST_SYNONYMS)
     for table, limit in related_tables():
         _add_related(weights, related, expandable, table, limit)
-    return ExpandedTerms(weights, related)
+    return ExpandedTerms(weights, {term: tuple(own) for term, own in related.items()})
 
 
 def _add_related(
     weights: dict[str, float],
-    related: dict[str, str],
+    related: dict[str, list[str]],
     query_terms: Sequence[str],
     table: Table,
     limit: int,
@@ -68,12 +67,12 @@ def _add_related(
     remaining = limit
     for term in query_terms:
         for added_term in table.get(term, ()):
-            if added_term not in weights:
-                if not remaining:
-                    return
+            if added_term in related:
+                related[added_term].append(term)
+            elif added_term not in weights and remaining:
                 remaining -= 1
                 weights[added_term] = RELATED_WEIGHT
-                related[added_term] = term
+                related[added_term] = [term]
 
 
 def applicable_synonyms(query: str, groups: Iterable[Sequence[str]]) -> tuple[Group, ...]:

@@ -37,12 +37,12 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 class ParsedQuery:
     """A parsed query. Phrases and names are case-folded.
 
-    `related` maps each of `terms` that was added to the query's own term that it stands for.
+    `related` maps each of `terms` that was added to the query's own terms that it is related to.
     `answer_pattern` matches texts with the expected answer type; None when any text may answer.
     """
 
     terms: Mapping[str, float]
-    related: Mapping[str, str] = field(default_factory=dict)
+    related: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     dates: tuple[dates.Moment | dates.Span, ...] = ()

@@ -1,7 +1,7 @@
 """BM25 over postings: exhaustive and deterministic, with the statistics of the given scopes.
 
-All documents are matched by the sum of all terms. The text score of a candidate counts each term of
-the query once (`Scores.text_scores`): as itself or as the best of its related terms.
+All documents are matched by the sum of all terms. The text score of a candidate counts each concept
+of the query once (`Scores.text_scores`): a term of the query, or the best of its related terms.
 
 The caller passes visible scopes only. Documents, lengths and frequencies are counted in these, so
 nothing invisible can affect a score. The postings of a document are summed in the order of the
@@ -58,6 +58,8 @@ class Bm25Weights:
 
 
 _NO_WEIGHTS = Bm25Weights(np.empty(0), 1.0)
+Related = Mapping[str, Sequence[str]]
+"""The terms that a query was expanded by, and the query's own terms that each is related to."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,15 @@ class Scores:
     """The score of every document of the visible scopes; 0 without any term.
 
     Documents are identified by their position: scope after scope, each in insertion order.
-    `related` maps each term that the query was expanded by to the query's own term.
+    `concepts` maps the numbers of related terms, and of the terms of the query that these stand
+    for, to the number of the latter.
     """
 
     scopes: Sequence[ScopePostings]
     values: Floats
     terms: tuple[str, ...] = ()
     weights: Bm25Weights = _NO_WEIGHTS
-    related: Mapping[str, str] = field(default_factory=dict)
+    concepts: Mapping[int, int] = field(default_factory=dict)
 
     def document_counts(self) -> dict[str, int]:
         """Return in how many documents of the visible scopes each term is."""
@@ -116,26 +119,28 @@ class Scores:
         return numbers[order], ordinals[order]
 
     def text_scores(self, ordinals: NDArray[np.int64]) -> Floats:
-        """Return the scores of some documents in which each term of the query counts once.
+        """Return the scores of some documents in which each concept counts once.
 
-        A term that is related to one of the query's own takes its place if it scores more, and is
-        not added to it. It counts as if it were at least as frequent as that term. Lucene's
-        SynonymQuery, too, scores them as one term. `ordinals` must be ascending.
+        What further terms of a concept add to the best of them is left out. Lucene's SynonymQuery,
+        too, scores synonyms as one term. `ordinals` must be ascending.
         """
-        concepts = np.zeros((len(self.terms), len(ordinals)))
-        concept_of, scales = self._concepts()
+        sums = {concept: np.zeros(len(ordinals)) for concept in self.concepts.values()}
+        best = {concept: np.zeros(len(ordinals)) for concept in sums}
         base = 0
         for scope in self.scopes:
             low, high = ordinals.searchsorted((base, base + scope.count)).tolist()
             if low < high:
                 inside = (ordinals[low:high] - base).astype(np.int32)
                 for term, first, postings in scope.postings:
-                    shares = self._shares(term, postings, inside - np.int32(first))
-                    shares *= scales[term]
-                    scores = concepts[concept_of[term], low:high]
-                    np.maximum(scores, shares, out=scores)
+                    concept = self.concepts.get(term)
+                    if concept is not None:
+                        shares = self._shares(term, postings, inside - np.int32(first))
+                        sums[concept][low:high] += shares
+                        np.maximum(best[concept][low:high], shares, out=best[concept][low:high])
             base += scope.count
-        text_scores: Floats = concepts.sum(axis=0)
+        text_scores = self.values[ordinals]
+        for concept in sorted(sums):
+            text_scores -= sums[concept] - best[concept]
         return text_scores
 
     def parts(self, fact_no: int) -> dict[str, float]:
@@ -149,10 +154,9 @@ class Scores:
         return {}
 
     def _parts(self, scope: ScopePostings, ordinal: int) -> dict[str, float]:
-        concept_of, scales = self._concepts()
         best: dict[int, tuple[float, int]] = {}
-        for term, unscaled_share in self._term_shares(scope, ordinal):
-            concept, share = concept_of[term], unscaled_share * scales[term]
+        for term, share in self._term_shares(scope, ordinal):
+            concept = self.concepts.get(term, term)
             if concept not in best or share > best[concept][0]:
                 best[concept] = share, term
         return {self.terms[term]: share for share, term in best.values()}
@@ -163,19 +167,6 @@ class Scores:
             if index < len(ordinals) and ordinals[index] == ordinal - first:
                 factor, length = float(self.weights.factors[term]), float(lengths[index])
                 yield term, self.weights.weights(factor, length, int(frequencies[index]))
-
-    def _concepts(self) -> tuple[list[int], list[float]]:
-        """Return for each term the number of the query's own term, and what scales its share."""
-        number_of = {term: number for number, term in enumerate(self.terms)}
-        concept_of = list(range(len(self.terms)))
-        scales = [1.0] * len(self.terms)
-        factors = self.weights.factors
-        for term, own_term in self.related.items():
-            number, own_number = number_of[term], number_of[own_term]
-            concept_of[number] = own_number
-            limit = expansion.RELATED_WEIGHT * float(factors[own_number])
-            scales[number] = min(1.0, limit / float(factors[number]))
-        return concept_of, scales
 
     def _shares(self, term: int, postings: Columns, ordinals: NDArray[np.int32]) -> Floats:
         """Return the share of a term in the scores of some documents."""
@@ -225,34 +216,39 @@ def search(
     cache: LruCache,
     scope_nos: Iterable[int],
     term_weights: Mapping[str, float],
+    related: Related | None = None,
 ) -> Scores:
     """Score the documents of some scopes; nothing outside them is read.
 
-    `term_weights` are the weights of the query's terms. Decoded postings are read from `cache` and
-    added to it.
+    `term_weights` are the weights of all terms, also of the `related` ones. Decoded postings are
+    read from `cache` and added to it.
     """
     ascending = sorted((term_ids.number(term), term) for term in term_weights)
     query_terms = np.array([number for number, _ in ascending], dtype=np.int64)
     scopes = reader.read(source, cache, sorted(scope_nos), query_terms)
-    return _scores(scopes, tuple([term for _, term in ascending]), term_weights)
+    return _scores(scopes, tuple([term for _, term in ascending]), term_weights, related)
 
 
 def _scores(
-    scopes: Sequence[ScopePostings], query_terms: tuple[str, ...], term_weights: Mapping[str, float]
+    scopes: Sequence[ScopePostings],
+    query_terms: tuple[str, ...],
+    term_weights: Mapping[str, float],
+    related: Related | None,
 ) -> Scores:
     documents = sum([scope.count for scope in scopes])
     live = sum([scope.live for scope in scopes])
     weights = _weights_of(scopes, live, [term_weights[term] for term in query_terms])
+    concepts = _limit_related(weights.factors, query_terms, related) if related else {}
     batches = list(_batches(scopes))
     if len(batches) == 1:
-        return Scores(scopes, _values(scopes, weights), query_terms, weights)
+        return Scores(scopes, _values(scopes, weights), query_terms, weights, concepts)
     values = np.empty(documents)
     base = 0
     for batch in batches:
         batch_values = _values(batch, weights)
         values[base : base + len(batch_values)] = batch_values
         base += len(batch_values)
-    return Scores(scopes, values, query_terms, weights)
+    return Scores(scopes, values, query_terms, weights, concepts)
 
 
 def _weights_of(
@@ -267,6 +263,22 @@ def _weights_of(
     idf *= term_weights
     length = sum([scope.total_length for scope in scopes])
     return Bm25Weights(idf * (_K1 + 1), max(length / max(documents, 1), 1e-9))
+
+
+def _limit_related(factors: Floats, query_terms: Sequence[str], related: Related) -> dict[int, int]:
+    """Limit the factors of related terms; return the concepts.
+
+    A related term stands for the rarest of the query's terms that it is related to, whatever their
+    order, and counts as if it were at least as frequent.
+    """
+    number_of = {term: number for number, term in enumerate(query_terms)}
+    concepts: dict[int, int] = {}
+    for term, own_terms in related.items():
+        number = number_of[term]
+        own_number = max([number_of[own] for own in own_terms], key=lambda own: (factors[own], own))
+        factors[number] = min(factors[number], expansion.RELATED_WEIGHT * factors[own_number])
+        concepts[number] = concepts[own_number] = own_number
+    return concepts
 
 
 def _batches(scopes: Sequence[ScopePostings]) -> Iterator[list[ScopePostings]]:

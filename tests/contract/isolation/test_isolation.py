@@ -85,9 +85,11 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
 class GlobalStatistics(SqliteSnapshot):
     """Scores with the statistics of the whole table, as a shared full-text index would."""
 
-    def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
+    def scores(
+        self, terms: Mapping[str, float], related: bm25.Related | None = None
+    ) -> bm25.Scores:
         everything = base.visible_scopes(self._connection, EVERYTHING, None)
-        return posting_table.search(self._connection, everything, terms)
+        return posting_table.search(self._connection, everything, terms, related=related)
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         return [row for row in super().candidates(numbers) if row.scope_no in self.paths]

@@ -104,13 +104,14 @@ def search(
     scope_nos: Iterable[int],
     term_weights: Mapping[str, float],
     cache: LruCache | None = None,
+    related: bm25.Related | None = None,
 ) -> bm25.Scores:
     """Score the facts of some scopes by weighted terms; nothing outside these scopes is read.
 
     Decoded postings are read from `cache` and added to it.
     """
     return bm25.search(
-        Snapshot(connection), cache or LruCache(_ONE_SEARCH), scope_nos, term_weights
+        Snapshot(connection), cache or LruCache(_ONE_SEARCH), scope_nos, term_weights, related
     )
 
 

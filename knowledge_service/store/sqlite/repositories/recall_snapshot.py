@@ -19,6 +19,7 @@ from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.event_log import times
 from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.ranking import bm25, candidates, ranking
+from knowledge_service.search.ranking.bm25 import Related
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.snapshot import MOST_LINKED, Matches, RowBatch, RowRequest
@@ -160,18 +161,18 @@ class SqliteSnapshot:
         self._reading = reader
         self._known_at = known_at
 
-    def match(self, terms: Mapping[str, float]) -> Matches:
+    def match(self, terms: Mapping[str, float], related: Related) -> Matches:
         """Score every document, and compare vectors when the query has one."""
         similarities: Mapping[int, float] = {}
         if self.vector is not None:
             similarities = vectors.nearest(
                 self._connection, self.paths, self.vector.model, self.vector.values
             )
-        return Matches(self.scores(terms), similarities)
+        return Matches(self.scores(terms, related), similarities)
 
-    def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
+    def scores(self, terms: Mapping[str, float], related: Related | None = None) -> bm25.Scores:
         """Score every document by its text."""
-        return posting_table.search(self._connection, self.paths, terms, self.cache)
+        return posting_table.search(self._connection, self.paths, terms, self.cache, related)
 
     def rows(self, request: RowRequest) -> RowBatch:
         """Read rows, and the links, outcomes and facts with the same key that the request names."""

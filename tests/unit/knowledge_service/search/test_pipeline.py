@@ -11,7 +11,7 @@ import pytest
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search import pipeline
 from knowledge_service.search.match_selection import SearchQuery
-from knowledge_service.search.ranking.bm25 import Scores
+from knowledge_service.search.ranking.bm25 import Related, Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.snapshot import RowBatch, RowRequest
@@ -34,9 +34,9 @@ class RecordingSnapshot(MemorySnapshot):
     def __post_init__(self) -> None:
         self.by_number = dict(self.rows_by_number)
 
-    def scores(self, terms: Mapping[str, float]) -> Scores:
+    def scores(self, terms: Mapping[str, float], related: Related | None = None) -> Scores:
         documents = [term_ids.document(number, Counter(["zeta"])) for number in self.by_number]
-        return scored({1: documents, 2: []}, terms)
+        return scored({1: documents, 2: []}, terms, related)
 
     def rows(self, request: RowRequest) -> RowBatch:
         self.batches.append(super().rows(request))

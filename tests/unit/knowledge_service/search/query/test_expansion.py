@@ -38,7 +38,12 @@ def test_declared_words_come_before_those_of_the_thesaurus() -> None:
     group = ("certificate", *(f"word{number}x" for number in range(15)))
     expanded = expansion.expand_terms(terms, [group])
     assert expanded.weights["=word14x"] == 0.8
-    assert expanded.related["=word14x"] == analyser.stem("certificate")
+    assert expanded.related["=word14x"] == (analyser.stem("certificate"),)
+
+
+def test_a_term_is_related_to_each_term_of_the_query_that_adds_it() -> None:
+    for query in (("accept", "grant"), ("grant", "accept")):
+        assert set(expansion.expand_terms(query).related["permit"]) == {"accept", "grant"}
 
 
 def test_groups_without_a_word_of_the_query_do_not_apply() -> None:
