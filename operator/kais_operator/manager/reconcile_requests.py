@@ -42,7 +42,7 @@ before reporting on them, and parents come after their children."""
 UNDER_WAY_LEAD_S = 30.0
 """How far a mission with an attempt ranks ahead of others: its end is reported before other
 missions start. Otherwise their tasks would wait for the operator too. Bounded, so nothing
-starves."""
+starves. Missions whose cell does not answer rank like others."""
 REALM_DELAY_S = 10.0
 """Delay of a realm's reconcile after events in the realm, except for the first."""
 

@@ -9,10 +9,13 @@ index only feeds the queue; no decision reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import json
 
 from kais import labels, names
+from kais.conditions import ConditionType
+from kais.reasons import Reason
 from kais_operator.planning import run_stamps
 from kais_operator.planning.plan import Body, ObjectRef
 
@@ -90,7 +93,10 @@ class ReferenceIndex:
         return ref in self._with_attempt
 
     def is_under_way(self, ref: ObjectRef) -> bool:
-        """Return whether a mission has an attempt that its status does not report as ended."""
+        """Return whether a mission has an attempt that its status does not report as ended.
+
+        A mission whose cell does not answer is not: a reconcile that asks it waits for a timeout.
+        """
         return ref in self._under_way
 
     def is_unreported(self, cell: ObjectRef) -> bool:
@@ -198,9 +204,19 @@ def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 def _is_under_way(ref: ObjectRef, body: Body) -> bool:
     status = body.get("status") or {}
-    if status.get("outcome"):
+    if status.get("outcome") or _waits_for_answer(status):
         return False
     return bool(status.get("attempt")) or labels.ATTEMPTS in _own_annotations(ref, body)
+
+
+def _waits_for_answer(status: Mapping[str, Any]) -> bool:
+    """Return whether an attempt that has started waits for a cell that does not answer."""
+    reported = {c["type"]: (c["status"], c.get("reason")) for c in status.get("conditions") or ()}
+    has_started = reported.get(ConditionType.STARTED, ("", ""))[0] == "True"
+    return has_started and reported.get(ConditionType.SUCCEEDED) == (
+        "Unknown",
+        Reason.WAITING_FOR_PODS,
+    )
 
 
 def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:

@@ -23,6 +23,9 @@ K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 FIRST_BACKOFF_S = 0.2
 BACKOFF_CAP_S = 300.0
+WORKERS = 16
+"""Reconciles at a time. One that asks a cell that hangs takes 5 s, 20 s after the last, so 40 such
+cells leave half of them to others."""
 
 
 class Backoff(Exception):
@@ -165,7 +168,7 @@ class WorkQueue(Generic[K]):
         *,
         monotonic: Callable[[], float],
         jitter: Callable[[], float],
-        workers: int = 8,
+        workers: int = WORKERS,
         observer: Observer[K] | None = None,
         priority_delay_s: Callable[[K, float], float] = _no_priority_delay,
     ) -> None:

@@ -17,6 +17,8 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.mission.decide import budgets
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
+from kais_operator.manager import reconcile_requests
+from kais_operator.manager.reference_index import ReferenceIndex
 from kais_operator.planning import cell_cost_annotation
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 from kais_operator.planning.cell_cost_annotation import CellUsage
@@ -465,6 +467,21 @@ async def test_agent_that_hangs_is_asked_less_often_because_it_holds_a_reconcile
     fake.agents.card = replace(fake.agents.card, problem=None)
     plan = await teams.pass_(fake)
     assert plan.requeue_after == timedelta(seconds=5)
+
+
+async def test_mission_ranks_ahead_of_others_unless_its_cell_does_not_answer() -> None:
+    def rank() -> float:
+        index.update(MISSION, fake.cluster.read(MISSION), is_deleted=False)
+        return reconcile_requests.priority_delay_s(MISSION, 1.0, index)
+
+    fake, index = await sent(), ReferenceIndex()
+    assert rank() == -reconcile_requests.UNDER_WAY_LEAD_S
+    fake.agents.card = replace(fake.agents.card, problem="no answer within 5 s")
+    await teams.pass_(fake)
+    assert rank() == 0
+    fake.agents.card = replace(fake.agents.card, problem=None)
+    await teams.pass_(fake)
+    assert rank() == -reconcile_requests.UNDER_WAY_LEAD_S
 
 
 async def test_pod_that_is_lost_counts_its_last_report() -> None:
