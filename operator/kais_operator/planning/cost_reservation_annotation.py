@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais_operator.planning import annotation_values
-from kais_operator.planning.plan import ObjectRef, PatchMetadata
+from kais_operator.planning.plan import ObjectRef, PatchMetadata, Plan
 
 MAX_RESERVATIONS = 500
 """Number of entries; with names of ordinary length, below half of the limit for annotations."""
@@ -77,6 +77,13 @@ def write(account: Account, reservations: Iterable[Reservation]) -> PatchMetadat
 def without(account: Account, run_ids: Collection[str]) -> PatchMetadata:
     """Return the write that drops the entries of these runs."""
     return write(account, (entry for entry in read(account) if entry.run_id not in run_ids))
+
+
+def release_vanished(plan: Plan, account: Account, run_ids: Collection[str]) -> Plan:
+    """Append the write that drops the entries of vanished runs: if it is refused, it is alone."""
+    if not run_ids or account.is_deleting:
+        return plan
+    return replace(plan, actions=(*plan.actions, without(account, run_ids)))
 
 
 def _dump(uid: str, reservations: Sequence[Reservation]) -> str:

@@ -102,10 +102,8 @@ class _CellDecision:
 
 def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     """Choose the writes and conditions of a cell. Reads no clock."""
-    if observed.vanished_runs:
-        patch = cost_reservation_annotation.without(observed.cell, observed.vanished_runs)
-        return Plan((patch,))
-    return _decide_cell(observed, now)
+    plan = _decide_cell(observed, now)
+    return cost_reservation_annotation.release_vanished(plan, observed.cell, observed.vanished_runs)
 
 
 def _decide_cell(observed: CellObserved, now: datetime) -> Plan:

@@ -37,9 +37,6 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
     if cell.is_deleting:
         return Observation(body, CellObserved(CellInFormation(cell, None), None))
     vanished = await vanished_runs.reserved_by_vanished(world, cell)
-    if vanished:
-        housed = CellInFormation(cell, None)
-        return Observation(body, CellObserved(housed, None, vanished_runs=vanished))
     workloads = await _workloads(world, cell)
     placement = world.placement
     installation = Installation(
@@ -50,8 +47,9 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
     )
     if minds.obstacle(cell.spec, placement.agents) is not None:
         resting = CellObserved(
-            CellInFormation(cell, None), None, workloads=workloads, installation=installation
-        )
+            CellInFormation(cell, None), None, workloads=workloads, installation=installation,
+            vanished_runs=vanished,
+        )  # fmt: skip
         return Observation(body, resting)
     cluster = world.cluster
     formation = await shared_reads.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
@@ -67,6 +65,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         realm_labels=(namespace["metadata"].get("labels") or {}) if namespace else {},
         store_problem=world.sync_state.unavailable_reason(),
         installation=installation,
+        vanished_runs=vanished,
     )
     return Observation(body, replace(observed, is_registered=_is_registered(world, observed)))
 

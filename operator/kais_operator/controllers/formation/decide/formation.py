@@ -64,11 +64,16 @@ class FormationObserved:
 
 def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     """Choose the writes for a formation's cells, and count those that are ready."""
+    plan = _decide_formation(observed, now)
+    return cost_reservation_annotation.release_vanished(
+        plan, observed.formation, observed.vanished_runs
+    )
+
+
+def _decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     formation = observed.formation
     if formation.is_deleting:
         return Plan()
-    if observed.vanished_runs:
-        return Plan((cost_reservation_annotation.without(formation, observed.vanished_runs),))
     excess = formation.spec.too_many_cells()
     if excess is not None:
         return _decide_excess(observed, excess, now)

@@ -216,6 +216,37 @@ async def test_reservation_of_a_mission_that_vanished_needs_no_other_mission_to_
     assert reserved(fake, account) == {}
 
 
+@pytest.mark.parametrize(
+    ("account", "controller", "child"),
+    [
+        pytest.param(
+            FORMATION, formation.CONTROLLER, ObjectRef("Cell", "demo", "team-critic-0"), id="team"
+        ),
+        pytest.param(SOLO, cell.CONTROLLER, ObjectRef("Deployment", "demo", "solo"), id="cell"),
+    ],
+)
+async def test_refused_release_of_a_reservation_stops_nothing_else(
+    account: ObjectRef, controller: Controller, child: ObjectRef
+) -> None:
+    solo = teams.thing("Cell", "solo", spec={"mind": MIND, "resources": {"maxTotalCost": 1.0}})
+    mission = teams.work("first", formationRef=None, cellRef="solo")
+    is_team = account == FORMATION
+    fake = (
+        await serving({"maxCostPerHour": 1.0}) if is_team else await services.serving(solo, mission)
+    )
+    await passes(fake, FIRST)
+    fake.cluster.vanish(FIRST)
+    fake.cluster.vanish(child)
+    for _ in range(3):
+        fake.cluster.fail("patch", errors.Forbidden("no patch"), kind=account.kind)
+        with pytest.raises(errors.Forbidden):
+            await fake.step(controller, account)
+    assert list(reserved(fake, account)) == ["first"]
+    assert child in fake.cluster.refs()
+    await fake.settle(controller, account)
+    assert reserved(fake, account) == {}
+
+
 async def test_reservation_of_an_earlier_run_is_released() -> None:
     fake = await serving({"maxCostPerHour": 1.0})
     await passes(fake, FIRST, SECOND)
