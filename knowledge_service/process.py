@@ -87,6 +87,9 @@ def _open_service(
     settings: Settings, progress: Progress, mcp: McpEndpoint | None, resources: ExitStack
 ) -> tuple[FastAPI, Sequence[AbstractContextManager[None]]]:
     """Open the database; return the app, and what runs beside it. `resources` closes the rest."""
+    spans = request_spans.start(clock.now) if settings.has_traces else None
+    if spans is not None:
+        resources.callback(spans.close)  # after the database: a collector may hang
     store = SqliteStore(
         settings.db,
         progress=progress,
@@ -97,9 +100,6 @@ def _open_service(
     resources.callback(store.close)
     metrics = _metrics_of(store)
     models = _extraction_models(resources)
-    spans = request_spans.start(clock.now) if settings.has_traces else None
-    if spans is not None:
-        resources.callback(spans.close)
     workers = _workers(settings, store, metrics, models, spans)
     analysis_worker = AnalysisWorker()
     resources.callback(analysis_worker.stop)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_RUNS: Final = 10_000
 """Runs whose trace is remembered between a request and the extraction; arbitrary, about 2 MiB."""
+_FLUSH_S: Final = 2.0
+"""The SDK would wait 30 s, which is all that the pod has to end."""
 _FAILED_STATUS: Final = 500
 _NANOSECONDS: Final = 1_000_000_000
 
@@ -41,8 +43,10 @@ class RequestSpans:
         self._ids = random.SystemRandom()
 
     def close(self) -> None:
-        """Send what is left."""
-        self._processor.shutdown()
+        """Send what is left; wait no longer than `_FLUSH_S` for a collector that hangs."""
+        flush = threading.Thread(target=self._processor.shutdown, name="spans", daemon=True)
+        flush.start()
+        flush.join(_FLUSH_S)
 
     def remember_run(self, run_id: str, traceparent: str) -> None:
         """Keep the trace in which a run was closed or its extraction requested."""

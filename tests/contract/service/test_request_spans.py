@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,23 @@ async def test_trace_that_is_not_sampled_is_not_sent(tmp_path: Path, receiver: R
             assert (await http.post("/v1/recall", json={"query": "x"})).is_success
         stop(service)
     assert receiver.spans == []
+
+
+async def test_collector_that_hangs_hardly_delays_the_end_of_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        with serving(tmp_path / "k.db") as service:
+            await wait_for(service.url)
+            async with httpx.AsyncClient(
+                base_url=service.url, headers={"traceparent": TRACEPARENT}
+            ) as http:
+                assert (await http.post("/v1/recall", json={"query": "x"})).is_success
+            service.process.terminate()
+            # The exporter of the SDK gives up after 10 s; the pod has 30 s.
+            assert service.process.wait(8) == 0
 
 
 @pytest.mark.parametrize(
