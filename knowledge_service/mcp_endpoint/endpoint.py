@@ -124,6 +124,7 @@ class McpEndpoint:
         except Unauthenticated as exc:
             await self._challenge(Request(scope), exc)(scope, receive, send)
             return
+        scope[dependencies.PRINCIPAL] = principal
         if scope["method"] != "POST":
             # There is no session, so no stream to open and none to delete.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)

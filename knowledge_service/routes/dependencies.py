@@ -15,6 +15,8 @@ from knowledge_service.use_cases import rate_limits
 from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.services import Services
 
+PRINCIPAL = "kais.principal"
+"""Key in the scope of a request; without it, the caller is not authenticated."""
 # The length of a body without Content-Length counts as the maximum (`middleware`).
 _ASSUMED_BODY_BYTES = 8 * 1024 * 1024
 _MAX_LENGTH_DIGITS = 15  # more than the largest body has

@@ -83,6 +83,7 @@ class Endpoint(APIRoute):
             principal = await dependencies.authenticate(
                 services, authorization, request_line, speak_as
             )
+            scope[dependencies.PRINCIPAL] = principal
             size = dependencies.body_bytes(scope["method"], length)
             with services.concurrency_limiter.count_call(principal, size):
                 # Before waiting for a slot, so that a slow sender delays no other caller.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kais import trace_context
 from knowledge_client import base_model
-from knowledge_service.routes import problems
+from knowledge_service.routes import dependencies, problems
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -73,14 +73,14 @@ class RequestMetrics:
             method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
             seconds = time.perf_counter() - started
             record_request(self._metrics, template, method, status, seconds)
-            if self._spans is not None:
+            if self._spans is not None and dependencies.PRINCIPAL in scope:
                 record_span(self._spans, scope, template, status=status, seconds=seconds)
 
 
 def record_span(
     spans: RequestSpans, scope: Scope, template: str, *, status: int, seconds: float
 ) -> None:
-    """Send a span of a request that belongs to the trace of a run."""
+    """Send a span of a request of an authenticated caller that belongs to the trace of a run."""
     sent = (value for name, value in scope["headers"] if name == _TRACEPARENT)
     traceparent = trace_context.parse(next(sent, b"").decode("latin-1"))
     if traceparent is None:

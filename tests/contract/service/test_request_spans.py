@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,30 @@ async def test_trace_that_is_not_sampled_is_not_sent(tmp_path: Path, receiver: R
             assert (await http.post("/v1/recall", json={"query": "x"})).is_success
         stop(service)
     assert receiver.spans == []
+
+
+async def test_only_requests_of_authenticated_callers_are_spans(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    tokens, token = tmp_path / "tokens.json", "correct-horse-battery-staple"
+    caller = {"name": "lead", "type": "agent", "home": TEAM, "token": token}
+    tokens.write_text(json.dumps({"principals": [caller]}))
+    tokens.chmod(0o600)
+    arguments = ("--auth", "token", "--token-file", str(tokens))
+    with serving(tmp_path / "k.db", arguments=arguments) as service:
+        await wait_for(service.url)
+        traced = {"traceparent": TRACEPARENT}
+        bearer = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=service.url, headers=traced) as http:
+            question = {"query": "x"}
+            assert (await http.post("/v1/recall", json=question)).status_code == 401
+            assert (await http.get("/v1/nothing")).status_code == 404
+            assert (await http.get("/healthz")).is_success
+            assert (await http.post("/v1/recall", json=question, headers=bearer)).is_success
+            assert (await http.get("/v1/nothing", headers=bearer)).status_code == 404
+        stop(service)
+    [span] = receiver.spans
+    assert attributes(span)["http.response.status_code"] == 200
 
 
 async def test_collector_that_hangs_hardly_delays_the_end_of_the_service(
