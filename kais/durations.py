@@ -1,6 +1,7 @@
 """The duration grammar of timeouts: hours, minutes and seconds, each optional, in this order.
 
-`90s`, `10m`, `1h30m10s` are durations; zero, fractions and other units are none.
+`90s`, `10m`, `1h30m10s` are durations; zero, fractions and other units are none. Options that
+kubectl has too take its grammar, which is that of Go.
 """
 
 import re
@@ -25,6 +26,29 @@ def parse(text: str) -> timedelta:
         raise ValueError(f'{MESSAGE}, got "{text}"')
     hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in match.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+_GO_TERM = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_GO_GRAMMAR = re.compile(rf"(?:{_GO_TERM.pattern})+|0")
+_MICROSECONDS = {
+    "ns": 1e-3, "us": 1, "µs": 1, "μs": 1, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6,
+}  # fmt: skip
+
+
+def parse_go(text: str) -> timedelta:
+    """Parse a duration of Go that is not negative: `1.5h`, `500ms`, `0`.
+
+    Raises:
+        ValueError: The text is not one, or is too long.
+    """
+    message = f'must be a duration such as 90s, 1.5h or 500ms, got "{text}"'
+    if _GO_GRAMMAR.fullmatch(text) is None:
+        raise ValueError(message)
+    terms = _GO_TERM.findall(text)
+    try:
+        return timedelta(microseconds=sum(float(n) * _MICROSECONDS[unit] for n, unit in terms))
+    except OverflowError as exc:
+        raise ValueError(message) from exc
 
 
 def format_duration(duration: timedelta) -> str:

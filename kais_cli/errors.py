@@ -4,6 +4,7 @@ CliError                 has an exit status, and a message that says what to do 
 ├── UsageError           invalid options, parameters or files (2)
 ├── Refused              the cluster or the service rejected a request, or an object is missing (1)
 │   ├── NoAccount        the realm has no account, and the command must not create one (1)
+│   ├── NoPreviousLog    the container has not run before its last start (1)
 │   └── UnknownKind      the cluster does not serve the kind (1)
 ├── TimedOut             the run did not end within --timeout (3)
 ├── Interrupted          the user stopped following a run, which continues (130)
@@ -34,6 +35,10 @@ class Refused(CliError):
 
 class NoAccount(Refused):
     """The namespace has no ServiceAccount for the knowledge service."""
+
+
+class NoPreviousLog(Refused):
+    """The container has not been restarted, so it has no log of an earlier run."""
 
 
 class UnknownKind(Refused):

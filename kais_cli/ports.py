@@ -103,7 +103,11 @@ class Cluster(Protocol):
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
-        """Yield the log of a container in pieces; yields nothing before it starts."""
+        """Yield the log of a container in pieces; yields nothing before it starts.
+
+        Raises:
+            NoPreviousLog: The options ask for the previous log of a container without one.
+        """
         ...
 
     def is_allowed(

@@ -6,11 +6,12 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
+from kais_cli import errors
 from kais_cli.cluster.api_client import ApiServer, ResponseError
 from kais_cli.ports import LogOptions
 
-_NOT_STARTED = 400
-"""The API server's answer while a container has not been started yet."""
+_NO_LOG = 400
+"""The API server's answer about a container that has not started, or had not before this time."""
 
 
 def params(container: str, options: LogOptions) -> dict[str, str]:
@@ -36,7 +37,8 @@ async def read(
     """Yield pieces of a container's log; with follow, until the container ends.
 
     Raises:
-        ResponseError: The API server refused the request, or there was no previous container.
+        ResponseError: The API server refused the request.
+        NoPreviousLog: There was no previous container.
     """
     try:
         async with api.call_api(
@@ -51,8 +53,11 @@ async def read(
             async for piece in response.aiter_text():
                 yield piece
     except ResponseError as exc:
-        if exc.status_code != _NOT_STARTED or "previous" in params:
+        if exc.status_code != _NO_LOG:
             raise
+        if "previous" in params:
+            operation = f"read the log of {params['container']} in Pod/{namespace}/{pod}"
+            raise errors.NoPreviousLog(f"{operation}: {exc}") from exc
 
 
 async def next_piece(pieces: AsyncIterator[str]) -> str | None:

@@ -29,6 +29,7 @@ from kais_cli.commands.options import (
     log_options,
 )
 from kais_cli.exit_status import ExitStatus
+from kais_cli.ports import LogOptions
 from kais_cli.runs import earlier_runs, report
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command
@@ -37,6 +38,7 @@ from kais_cli.views.output import Format
 
 Feedback = Annotated[str, typer.Option(metavar="TEXT", help="Feedback of the reviewer.")]
 _OWNER = "BlueprintInstance"
+_TAIL = 1000  # lines of each container without --tail
 
 
 @command(app, "retry")
@@ -139,7 +141,7 @@ def logs(  # noqa: PLR0913 (one argument per option)
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
     ] = None,
-    tail: Tail = 1000,
+    tail: Tail = _TAIL,
     follow: Follow = False,
     container: Container = None,
     since: Since = None,
@@ -157,6 +159,11 @@ def logs(  # noqa: PLR0913 (one argument per option)
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
     earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:
+        if container is not None or options != LogOptions(_TAIL):
+            raise errors.UsageError(
+                f"--run {run} prints the whole record of an earlier run; leave out -c, -f, -p,"
+                " --since, --tail and --timestamps"
+            )
         earlier_runs.write_record(session, mission, earlier_run, attempt)
         return ExitStatus.SUCCEEDED
     runs_logs.write(session, name, attempt=attempt, container=container, options=options)

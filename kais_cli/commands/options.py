@@ -62,7 +62,7 @@ Container = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="Only lines of this last period, such as 5m."),
+    typer.Option(metavar="DURATION", help="Only lines of this last period, such as 5m or 1.5h."),
 ]
 Previous = Annotated[
     bool, typer.Option("--previous", "-p", help="The log before the last restart of a container.")
@@ -111,10 +111,11 @@ def log_options(
     if follow and previous:
         raise errors.UsageError("--previous shows a container that has ended; leave out --follow")
     try:
-        period = durations.parse(since) if since is not None else None
+        period = durations.parse_go(since) if since is not None else None
     except ValueError as exc:
         raise errors.UsageError(f"--since {exc}") from exc
-    return LogOptions(tail, follow, period, previous, timestamps)
+    # As in kubectl, a period of 0 is the whole log.
+    return LogOptions(tail, follow, period or None, previous, timestamps)
 
 
 def object_name(kind: str) -> Callable[[str], str]:

@@ -78,26 +78,41 @@ def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> lis
 def _write_pods(
     session: Session, pods: Sequence[Body], container: str | None, options: LogOptions
 ) -> None:
-    """Write the logs of pods; say so if there is nothing in them."""
+    """Write the logs of pods; say so if there is nothing in them.
+
+    Raises:
+        UsageError: None of them has a container of this name.
+        NoPreviousLog: The options ask for previous logs, and no container has one.
+    """
     oldest_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
     all_containers = list(dict.fromkeys(name for pod in oldest_first for name in _containers(pod)))
     if container is not None and container not in all_containers:
         raise errors.UsageError(
             f"-c {container}: no such container; the pods have {', '.join(all_containers)}"
         )
-    has_output = [
-        _write_container(session, pod, name, options)
-        for pod in oldest_first
-        for name in _containers(pod)
-        if container in (None, name)
-    ]
+    pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
+    has_output = []
+    for pod in oldest_first:
+        for name in _containers(pod):
+            if container in (None, name):
+                try:
+                    has_output.append(_write_container(session, pod, name, options))
+                except errors.NoPreviousLog as exc:
+                    session.note(str(exc))
+    if options.previous and not has_output:
+        raise errors.NoPreviousLog(
+            f"no container of {pod_names} has run before; leave out --previous"
+        )
     if not any(has_output):
-        pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
         session.note(f"the log of {pod_names} is empty")
 
 
 def _write_container(session: Session, pod: Body, container: str, options: LogOptions) -> bool:
-    """Write the log of a container; return whether there was anything in it."""
+    """Write the log of a container; return whether there was anything in it.
+
+    Raises:
+        NoPreviousLog: The options ask for the previous log, and there is none.
+    """
     has_output = False
     name = pod["metadata"]["name"]
     if len(list(_containers(pod))) > 1:

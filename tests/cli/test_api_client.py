@@ -1,6 +1,7 @@
 """Calls of an API server with the login of a kubeconfig, seen by the server."""
 
 import contextlib
+import functools
 import json
 import socket
 import threading
@@ -18,7 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kais_cli import errors
 from kais_cli.cluster.kubernetes_cluster import KubernetesCluster
-from kais_cli.ports import Body, Target
+from kais_cli.ports import Body, LogOptions, Target
 
 
 class Server:
@@ -157,6 +158,14 @@ def test_a_watch_that_is_refused_ends_with_the_words_of_the_server(server, clust
         for _ in changes:
             pass
     assert server.answers == []
+
+
+def test_a_container_that_has_not_run_before_has_no_previous_log(server, cluster):
+    server.answers = [(400, '{"message": "previous terminated container not found"}')] * 2
+    read = functools.partial(cluster.logs, "demo", "x", container="cell")
+    with pytest.raises(errors.NoPreviousLog, match="read the log of cell in Pod/demo/x: previous"):
+        list(read(options=LogOptions(10, previous=True)))
+    assert list(read(options=LogOptions(10))) == []
 
 
 def test_a_watched_list_whose_login_has_ended_says_so(server, cluster):

@@ -180,6 +180,17 @@ def test_logs_of_an_earlier_run_are_its_record(terminal, knowledge, rerun):
     assert "exit code 3" in terminal.out
 
 
+@pytest.mark.parametrize(
+    "option", ["-c=task", "-f", "--since=5m", "-p", "--tail=5", "--timestamps"]
+)
+def test_options_of_containers_are_refused_for_the_record_of_an_earlier_run(
+    terminal, rerun, option
+):
+    status = terminal.run("mission", "logs", "doctor-x2k4f", "--run", "1", *option.split("="))
+    assert status == ExitStatus.USAGE
+    assert "--run 1 prints the whole record of an earlier run; leave out -c, -f" in terminal.err
+
+
 @pytest.mark.parametrize("number", [5, 0, -2])
 def test_a_run_that_does_not_exist_is_answered_with_those_that_do(terminal, rerun, number):
     status = terminal.run("mission", "logs", "doctor-x2k4f", "--run", str(number))

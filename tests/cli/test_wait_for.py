@@ -142,6 +142,42 @@ def test_unknown_container_is_refused_with_those_that_exist(terminal, logged):
     assert "no such container; the pods have task, check-0" in terminal.err
 
 
+def test_previous_logs_leave_out_containers_that_have_not_run_before(terminal, cluster, logged):
+    del cluster.written["pod", "task"]
+    assert terminal.run("mission", "logs", NAME, "-p") == ExitStatus.SUCCEEDED
+    assert terminal.out == "check\n"
+    assert "task in pod has not run before" in terminal.err
+
+
+def test_previous_logs_of_containers_of_which_none_has_run_before_are_refused(
+    terminal, cluster, logged
+):
+    cluster.written = {}
+    assert terminal.run("mission", "logs", NAME, "-p") == ExitStatus.FAILED
+    assert "error: no container of pod has run before; leave out --previous" in terminal.err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5m", 300), ("1.5h", 5400), ("500ms", 0.5), (".5m1s", 31), ("1m1us", 60.000001)],
+)
+def test_since_takes_the_durations_of_go(terminal, cluster, logged, text, seconds):
+    assert terminal.run("mission", "logs", NAME, "--since", text) == ExitStatus.SUCCEEDED
+    assert cluster.log_options.since == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "0h0ms"])
+def test_since_zero_is_the_whole_log(terminal, cluster, logged, text):
+    assert terminal.run("mission", "logs", NAME, "--since", text) == ExitStatus.SUCCEEDED
+    assert cluster.log_options.since is None
+
+
+@pytest.mark.parametrize("text", ["", "5", "-5m", ".s", "1d", "99999999999h"])
+def test_since_refuses_what_is_no_period(terminal, logged, text):
+    assert terminal.run("mission", "logs", NAME, f"--since={text}") == ExitStatus.USAGE
+    assert f'--since must be a duration such as 90s, 1.5h or 500ms, got "{text}"' in terminal.err
+
+
 @pytest.mark.parametrize(("option", "words"), [("--since=soon", "--since"), ("-pf", "--previous")])
 def test_log_options_that_cannot_hold_are_refused(terminal, logged, option, words):
     assert terminal.run("mission", "logs", NAME, option) == ExitStatus.USAGE

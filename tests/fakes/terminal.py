@@ -113,6 +113,8 @@ class FakeCluster:
         self._use("get", "Pod", "log")
         self.followed = options.follow
         self.log_options = options
+        if options.previous and (pod, container) not in self.written:
+            raise errors.NoPreviousLog(f"{container} in {pod} has not run before")
         yield from self.written.get((pod, container), ())
 
     def is_allowed(
