@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -46,6 +46,7 @@ class AttemptSummary:
     verdict: Verdict | None = None
     is_exec: bool = False
     usage: AgentUsage | None = None
+    pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
     failure: FailureClass | None = None
     artifacts: tuple[Artifact, ...] = ()
     receipt: str | None = None
@@ -97,6 +98,7 @@ def summarise(attempt: Attempt) -> AttemptSummary:
         verdict=attempt.verdict,
         is_exec=attempt.is_exec,
         usage=attempt.usage,
+        pod_usages=attempt.pod_usages,
         failure=attempt.failure,
         artifacts=attempt.artifacts,
         receipt=attempt.receipt,
@@ -172,6 +174,7 @@ def _dump_details(summary: AttemptSummary) -> Body:
         record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
         record["receipt"] = summary.receipt
     record |= _dump_review(summary.review) | _dump_approvals(summary.approvals)
+    record |= {} if summary.is_over else _dump_pods(summary.pod_usages)
     if summary.usage is not None:
         record["usage"] = mind_usage.dump_usage(summary.usage)
     if summary.artifacts:
@@ -215,6 +218,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         verdict=_verdict(number, verdict),
         is_exec=bool(record.get("exec")),
         usage=mind_usage.parse_usage(record.get("usage")),
+        pod_usages=_parse_pods(record.get("pods")),
         failure=mind_usage.parse_failure(record.get("failure")),
         artifacts=tuple(
             Artifact(annotation_values.parse_text(path), annotation_values.number(size))
@@ -246,10 +250,25 @@ def _dump_review(review: ReviewMessage | None) -> Body:
     return {"review": record}
 
 
+def _dump_pods(usages: Mapping[str, AgentUsage | None]) -> Body:
+    records = {
+        uid: mind_usage.dump_usage(usage) if usage is not None else None
+        for uid, usage in usages.items()
+    }
+    return {"pods": records} if records else {}
+
+
 def _dump_approvals(calls: tuple[CallApproval, ...]) -> Body:
     """Return who decided what and when, without the arguments; a waiting call is not recorded."""
     decided = [replace(call, arguments="") for call in calls if call.outcome is not None]
     return {"approvals": [call.dump() for call in decided]} if decided else {}
+
+
+def _parse_pods(records: Mapping[str, Any] | None) -> dict[str, AgentUsage | None]:
+    return {
+        annotation_values.parse_text(uid): mind_usage.parse_usage(usage)
+        for uid, usage in (records or {}).items()
+    }
 
 
 def _parse_approvals(records: Sequence[Any] | None) -> tuple[CallApproval, ...]:

@@ -28,6 +28,8 @@ from kais_operator.planning.plan import Body
 
 _NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
+_NO_USAGE = AgentUsage()
+"""Of a pod that ended without a report, so before its first call of the model."""
 
 
 class State(StrEnum):
@@ -70,7 +72,8 @@ class Attempt:
         checks: the results of its checks, in their order; empty without checks.
         verdict: the reviewer's verdict; None before it, and without a review.
         is_exec: whether it is a series of checks in a running container instead of a Job.
-        usage: what the models of a mind used; None if its pod reported nothing.
+        usage: what the models of a mind used; None if its pods reported nothing.
+        pod_usages: what each of its pods that worked reported, by UID; None before its end is seen.
         failure: why a mind gave no answer; None if it did, or for other tasks.
         artifacts: the files that a mind wrote, with paths relative to the workspace.
         receipt: of the facts that came with its message; None for other attempts.
@@ -97,6 +100,7 @@ class Attempt:
     verdict: Verdict | None = None
     is_exec: bool = False
     usage: AgentUsage | None = None
+    pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
     failure: FailureClass | None = None
     artifacts: tuple[Artifact, ...] = ()
     receipt: str | None = None
@@ -149,46 +153,60 @@ def read_attempts(
         if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
     ]
     attempts = [
-        _with_usage(_read(job, attempt_pods.pods_of(job, pods_seen), now), pods_seen)
-        for job in owned_jobs
+        _read_with_usage(job, attempt_pods.pods_of(job, pods_seen), now) for job in owned_jobs
     ]
     attempts = [_with_refusal(attempt, pods_seen, refused_pods or {}) for attempt in attempts]
     return sorted(attempts, key=lambda attempt: attempt.number)
 
 
-def _with_usage(attempt: Attempt, pods_seen: Sequence[Body]) -> Attempt:
+def _read_with_usage(job: Body, pods: Sequence[Body], now: datetime) -> Attempt:
+    attempt = replace(_read(job, pods, now), pod_usages=_pod_usages(job, pods))
+    return with_pod_usages(attempt, {})
+
+
+def with_pod_usages(attempt: Attempt, recorded: Mapping[str, AgentUsage | None]) -> Attempt:
     """Add up what all pods of an attempt report: a disrupted pod is replaced, but was paid for.
 
-    The agent runtime reports when it starts, and before each call of the model. If the report of a
-    pod is lost, all that was reserved for the attempt counts as spent, as an estimate.
+    `recorded` has what earlier reconciles saw of pods that may be gone. The agent runtime reports
+    when it starts, and before each call of the model. If the report of a pod that worked is lost,
+    all that was reserved for the attempt counts as spent, as an estimate.
     """
-    pods = attempt_pods.pods_of(attempt.job or {}, pods_seen)
-    ended = [_terminated(pod) for pod in pods]
-    reports = [agent_results.parse(state.get("message", "")) for state in ended if state]
-    usages = [mind_usage.bounded(report.usage) for report in reports if report is not None]
-    usage = mind_usage.total(usages)
-    if attempt.is_over and is_of_mind(attempt) and _has_lost_report(attempt, pods):
+    seen = {uid: usage for uid, usage in attempt.pod_usages.items() if usage is not None}
+    usages = {**attempt.pod_usages, **recorded, **seen}
+    usage = mind_usage.total(each for each in usages.values() if each != _NO_USAGE)
+    if attempt.is_over and is_of_mind(attempt) and _has_lost_report(attempt, usages):
         usage = mind_usage.with_reserved(usage, _reserved_cost(attempt.job or {}))
-    return replace(attempt, usage=usage)
+    return replace(attempt, usage=usage, pod_usages=usages)
 
 
-def _terminated(pod: Body) -> Mapping[str, Any] | None:
-    """Return how the task of a pod ended, as far as the kubelet has seen that."""
-    ended: Mapping[str, Any] | None = attempt_pods.container_state(pod, base_pod_spec.TASK).get(
-        "terminated"
-    )
-    return None if ended is None or ended.get("reason") == _NEVER_SEEN else ended
+def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]:
+    """Return what the pods of a Job that work or have worked report, by their UIDs."""
+    usages: dict[str, AgentUsage | None] = {}
+    for pod in pods:
+        state = attempt_pods.container_state(pod, base_pod_spec.TASK)
+        ended = state.get("terminated") or {}
+        report = agent_results.parse(ended.get("message") or "")
+        if report is not None:
+            usages[pod["metadata"]["uid"]] = mind_usage.bounded(report.usage)
+        elif _is_mind_job(job) and ended and ended.get("reason") != _NEVER_SEEN:
+            usages[pod["metadata"]["uid"]] = _NO_USAGE
+        elif _is_mind_job(job) and "running" in state:
+            usages[pod["metadata"]["uid"]] = None
+    return usages
 
 
-def _has_lost_report(attempt: Attempt, pods: Sequence[Body]) -> bool:
-    """Whether the task of an ended attempt may have worked in a pod whose end is not known."""
-    if not pods:
-        return bool(((attempt.job or {}).get("status") or {}).get("failed"))
-    states = [attempt_pods.container_state(pod, base_pod_spec.TASK) for pod in pods]
-    return any(
-        "running" in state or (state.get("terminated") or {}).get("reason") == _NEVER_SEEN
-        for state in states
-    )
+def _has_lost_report(attempt: Attempt, usages: Mapping[str, AgentUsage | None]) -> bool:
+    """Whether the task of an ended attempt worked in a pod whose end was not seen."""
+    return None in usages.values() or (attempt.state is State.SUCCEEDED and not usages)
+
+
+def has_unseen_end(job: Body, pods_seen: Sequence[Body]) -> bool:
+    """Whether a Job has ended and none of its pods shows how, possibly because a watch lags."""
+    states = [
+        attempt_pods.container_state(pod, base_pod_spec.TASK)
+        for pod in attempt_pods.pods_of(job, pods_seen)
+    ]
+    return has_ended(job) and not any("terminated" in state for state in states)
 
 
 def _reserved_cost(job: Body) -> Decimal:
@@ -201,7 +219,11 @@ def _reserved_cost(job: Body) -> Decimal:
 
 def is_of_mind(attempt: Attempt) -> bool:
     """Whether its task is the agent runtime, which reports its usage when it ends."""
-    return _environment(attempt.job or {}, labels.ENV_RESULT_BYTES) is not None
+    return _is_mind_job(attempt.job or {})
+
+
+def _is_mind_job(job: Body) -> bool:
+    return _environment(job, labels.ENV_RESULT_BYTES) is not None
 
 
 def _environment(job: Body, name: str) -> str | None:

@@ -307,6 +307,7 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
 def _has_final_results(attempt: Attempt) -> bool:
     has_results = any(result.is_final for result in attempt.checks)
     has_results = has_results or any(call.outcome is not None for call in attempt.approvals)
+    has_results = has_results or bool(attempt.pod_usages)
     return attempt.is_over or attempt.is_exec or attempt.review is not None or has_results
 
 

@@ -120,15 +120,25 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
     by_number = {attempt.number: attempt for attempt in attempts}
     for summary in summaries:
         live = by_number.get(summary.number)
+        if live is None and _has_only_pods(summary):
+            continue
         if live is None or summary.is_over:
             by_number[summary.number] = _from_summary(
                 summary, live.job if live is not None else None
             )
         else:
+            counted = attempt_state.with_pod_usages(live, summary.pod_usages)
             by_number[summary.number] = replace(
-                live, review=summary.review, approvals=summary.approvals
+                counted, review=summary.review, approvals=summary.approvals
             )
     return [by_number[number] for number in sorted(by_number)]
+
+
+def _has_only_pods(summary: AttemptSummary) -> bool:
+    """Whether an open attempt is recorded only for its pods; it starts anew without its Job."""
+    has_results = any(result.is_final for result in summary.checks)
+    is_stamped = summary.is_over or summary.is_exec or summary.review is not None
+    return not (is_stamped or has_results or summary.approvals)
 
 
 def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
@@ -137,6 +147,7 @@ def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
         end_message=summary.end_message, exit_code=summary.exit_code, message=summary.message,
         is_truncated=summary.is_truncated, is_started=summary.is_started, checks=summary.checks,
         verdict=summary.verdict, is_exec=summary.is_exec, usage=summary.usage,
+        pod_usages=summary.pod_usages,
         failure=summary.failure, artifacts=summary.artifacts,
         receipt=summary.receipt, message_id=summary.message_id, pod_uid=summary.pod_uid,
         review=summary.review, approvals=summary.approvals,

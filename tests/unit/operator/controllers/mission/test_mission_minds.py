@@ -293,17 +293,20 @@ async def test_killed_pod_counts_its_last_report_and_the_reservation_in_it() -> 
 @pytest.mark.parametrize("seen", ["no pod", "a pod that nobody saw end", "a pod on a lost node"])
 async def test_lost_pod_counts_what_was_reserved_for_its_attempt(seen: str) -> None:
     fake = await started(budget={"maxCost": 0.25}, completion={"maxAttempts": 2})
+    held = {"uid": "a", "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    ref = teams.pod(fake, status=teams.running(), **({"uid": "a"} if seen == "no pod" else held))
+    await teams.settle(fake)
     never_seen = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
-    if seen == "a pod that nobody saw end":
+    if seen == "no pod":
+        fake.cluster.remove(ref)
+    elif seen == "a pod that nobody saw end":
         teams.pod(fake, status={"phase": "Failed", **teams.container(never_seen)})
-    elif seen == "a pod on a lost node":
+    else:
         deleted = "2026-03-01T11:00:00Z"
         teams.pod(fake, status=teams.running(), deletionTimestamp=deleted)
     if seen != "a pod on a lost node":
-        teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
-        job_status = {**fake.cluster.read(teams.job_ref())["status"], "failed": 1}
-        fake.cluster.set_status(teams.job_ref(), job_status)
-    await teams.settle(fake)
+        fail_without_pod(fake)
+    await teams.settle(restarted(fake))
     mission_status = status(fake)
     assert (mission_status["cost"], mission_status["estimatedCost"]) == (0.25, 0.25)
     assert mission_status["outcome"] == "InfrastructureFailed"
@@ -311,19 +314,78 @@ async def test_lost_pod_counts_what_was_reserved_for_its_attempt(seen: str) -> N
     assert status(fake, teams.CELL)["totalCost"] == 0.25
 
 
-@pytest.mark.parametrize("seen", ["no pod was created", "its container never ran", "no limit"])
+def fail_without_pod(fake: FakeWorld) -> None:
+    """Let the Job count a failed pod, and end."""
+    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    job_status = {**fake.cluster.read(teams.job_ref())["status"], "failed": 1}
+    fake.cluster.set_status(teams.job_ref(), job_status)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    ["no pod was created", "its container never ran", "its image was not pulled", "no limit"],
+)
 async def test_attempt_that_reserved_or_may_have_spent_nothing_costs_nothing(seen: str) -> None:
     budget = None if seen == "no limit" else {"maxCost": 0.25}
-    fake = await started(budget=budget, completion={"maxAttempts": 2})
+    fake = await started(budget=budget, completion={"maxAttempts": 1})
     if seen == "its container never ran":
         error = {"terminated": {"exitCode": 128, "reason": "StartError"}}
         teams.pod(fake, status={"phase": "Failed", **teams.container(error)})
-    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
-    if seen == "no limit":
-        job_status = {**fake.cluster.read(teams.job_ref())["status"], "failed": 1}
-        fake.cluster.set_status(teams.job_ref(), job_status)
+    elif seen == "its image was not pulled":
+        ref = teams.pod(fake, status=teams.waiting("ImagePullBackOff", "not found"))
+        await teams.settle(fake)
+        fake.cluster.remove(ref)
+    elif seen == "no limit":
+        ref = teams.pod(fake, status=teams.running())
+        await teams.settle(fake)
+        fake.cluster.remove(ref)
+    if seen == "no pod was created":
+        teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    else:
+        fail_without_pod(fake)
     await teams.settle(fake)
+    assert status(fake)["outcome"]
     assert "cost" not in status(fake)
+
+
+async def test_evicted_pod_is_paid_for_after_it_is_gone() -> None:
+    fake = await started(budget={"maxCost": 0.5})
+    ref = evicted_pod(fake, report(failure=FailureClass.INTERRUPTED, cost=Decimal("0.2")))
+    await teams.settle(fake)
+    fake.cluster.remove(ref)
+    await teams.settle(restarted(fake))
+    teams.pod(fake, status=teams.running(), uid="b")
+    await teams.settle(fake)
+    message = report("done", cost=Decimal("0.05"))
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "message": message}}
+    teams.pod(fake, status={"phase": "Succeeded", **teams.container(ended)}, uid="b")
+    teams.end_job(fake, condition="Complete")
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["outcome"], mission_status["cost"]) == ("Succeeded", 0.25)
+    assert "estimatedCost" not in mission_status
+
+
+async def test_evicted_pod_whose_end_nobody_saw_costs_what_was_reserved() -> None:
+    fake = await started(budget={"maxCost": 0.5})
+    ref = teams.pod(fake, status=teams.running(), uid="a")
+    await teams.settle(fake)
+    fake.cluster.remove(ref)
+    teams.succeed(fake, report("done", cost=Decimal("0.05")))
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["outcome"], mission_status["cost"]) == ("Succeeded", 0.5)
+    assert mission_status["estimatedCost"] == 0.45
+
+
+async def test_job_that_is_deleted_while_its_pod_works_starts_anew() -> None:
+    fake = await started()
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    for ref in (*fake.cluster.refs("Pod"), *fake.cluster.refs("Job")):
+        fake.cluster.remove(ref)
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [teams.job_ref()]
 
 
 async def test_the_cost_of_a_run_is_added_to_its_cell_and_its_formation_once() -> None:
@@ -374,19 +436,26 @@ async def test_a_mind_that_does_not_end_times_out_all_the_same() -> None:
 
 async def test_a_disrupted_pod_of_a_mind_is_paid_for_too() -> None:
     fake = await started()
-    message = report(failure=FailureClass.INTERRUPTED)
-    ended = {"terminated": {"exitCode": 75, "reason": "Error", "message": message}}
-    evicted = {"type": "DisruptionTarget", "status": "True"}
-    first = {"phase": "Failed", "reason": "Evicted", "conditions": [evicted]}
-    at = "2026-03-01T11:59:00Z"
-    teams.pod(
-        fake, name="evicted", status={**first, **teams.container(ended)}, creationTimestamp=at
-    )
+    evicted_pod(fake, report(failure=FailureClass.INTERRUPTED))
     teams.succeed(fake, report("done"))
     await teams.settle(fake)
     mission_status = status(fake)
     assert (mission_status["outcome"], mission_status["result"]) == ("Succeeded", "done")
     assert (mission_status["turns"], mission_status["cost"]) == (6, 0.00304)
+
+
+def evicted_pod(fake: FakeWorld, message: str) -> ObjectRef:
+    """Create a pod that a node evicted, with its report."""
+    ended = {"terminated": {"exitCode": 75, "reason": "Error", "message": message}}
+    evicted = {"type": "DisruptionTarget", "status": "True"}
+    pod_status = {"phase": "Failed", "reason": "Evicted", "conditions": [evicted]}
+    return teams.pod(
+        fake,
+        name="evicted",
+        uid="a",
+        status={**pod_status, **teams.container(ended)},
+        creationTimestamp="2026-03-01T11:59:00Z",
+    )
 
 
 async def test_a_run_is_counted_once_if_the_operator_stops_between_the_two_writes() -> None:
