@@ -82,6 +82,8 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     is_recorded = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = MissionTeam() if is_recorded else await _team(world, mission)
     pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
+    if not has_ended and not is_late and _has_unseen_end(mission, jobs, pods):
+        pods = await _pods(world, mission, jobs, team, fresh=True)
     refused_pods = {} if has_ended else await _refused_pods(world, jobs, pods)
     observed = MissionObserved(
         mission=mission,
@@ -280,6 +282,21 @@ def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
     spec = mission.spec
     limits = (durations.parse(spec.completion.timeout), durations.parse(spec.start_deadline))
     return bool(starts) and min(starts) + min(limits) <= now
+
+
+def _has_unseen_end(mission: Mission, jobs: Sequence[Body], pods: Sequence[Body]) -> bool:
+    """Whether an attempt has ended that is not recorded, and no cached pod shows how.
+
+    Jobs and pods have separate watches: the end of a Job may be seen before that of its pod.
+    """
+    recorded = {each.number for each in run_history_annotation.read(mission) if each.is_over}
+    return any(
+        attempt_state.has_unseen_end(job, pods)
+        for job in jobs
+        if children.controller_uid(job) == mission.metadata.uid
+        and attempt_state.run_of(job) in (None, run_id_of(mission))
+        and attempt_state.number_of(job) not in recorded
+    )
 
 
 async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:

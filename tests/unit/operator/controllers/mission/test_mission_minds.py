@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -376,6 +377,39 @@ async def test_evicted_pod_whose_end_nobody_saw_costs_what_was_reserved() -> Non
     mission_status = status(fake)
     assert (mission_status["outcome"], mission_status["cost"]) == ("Succeeded", 0.5)
     assert mission_status["estimatedCost"] == 0.45
+
+
+async def test_pod_is_read_afresh_if_its_job_is_seen_to_end_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = await started(budget={"maxCost": 0.25})
+    ref = teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    cached, list_fresh = fake.cluster.read(ref), fake.cluster.list
+
+    async def lagging(
+        kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
+    ) -> Sequence[Body]:
+        if kind == "Pod" and not fresh:
+            return [cached]
+        return await list_fresh(kind, namespace, labels=labels, fresh=fresh)
+
+    monkeypatch.setattr(fake.cluster, "list", lagging)
+    teams.succeed(fake, report("done"))
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["outcome"], mission_status["result"]) == ("Succeeded", "done")
+    assert mission_status["cost"] == 0.00152
+    assert "estimatedCost" not in mission_status
+
+
+async def test_success_whose_pod_nobody_saw_costs_what_was_reserved() -> None:
+    fake = await started(budget={"maxCost": 0.25})
+    teams.end_job(fake, condition="Complete")
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["outcome"], mission_status["cost"]) == ("Succeeded", 0.25)
+    assert mission_status["estimatedCost"] == 0.25
 
 
 async def test_job_that_is_deleted_while_its_pod_works_starts_anew() -> None:
