@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from kais.service_accounts import USER_PREFIX
@@ -24,6 +24,8 @@ ARGUMENT_CHARACTERS: Final = 8192
 """A call with longer arguments is refused: nobody could read what they approve."""
 REASON_CHARACTERS: Final = 1024
 MAX_APPROVALS: Final = 20
+MAX_APPROVED: Final = 100
+"""Approved calls of a run in mode Task. Its Mission records all, and the reasons of the latest."""
 _MAX_NAME: Final = 253
 _LIMITS: Final = {"arguments": ARGUMENT_CHARACTERS, "reason": REASON_CHARACTERS}
 """Lengths of the fields of a call; all others are as short as a name."""
@@ -127,6 +129,21 @@ def merged(*reports: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
     """Return the calls of several reports, at most `MAX_APPROVALS`; the later report counts."""
     calls = {each.call: each for report in reports for each in report}
     return tuple(calls.values())[-MAX_APPROVALS:]
+
+
+def to_record(calls: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
+    """Return what a Mission records: each approved call, and some others, waiting ones last.
+
+    A call whose approval was forgotten could be made twice. Of the others, expired ones are dropped
+    before denied ones.
+    """
+    approved = [call for call in calls if call.outcome == "approved"]
+    expired = [call for call in calls if call.outcome == "expired"]
+    denied = [call for call in calls if call.outcome == "denied"]
+    waiting = [call for call in calls if call.outcome is None]
+    older = [replace(call, reason="") for call in approved[:-MAX_APPROVALS]]
+    others = [*expired, *denied, *waiting][-MAX_APPROVALS:]
+    return (*older, *approved[-MAX_APPROVALS:], *others)
 
 
 def parse_decisions(text: str, by: str) -> tuple[ApprovalDecision, ...]:

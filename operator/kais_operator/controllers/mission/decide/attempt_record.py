@@ -23,6 +23,8 @@ MAX_ATTEMPTS = 10
 """Number of attempts kept. 10 attempts of a few KiB stay far below the limit of annotations."""
 _EARLIER_BYTES = 1024
 """Bytes kept of the message of each attempt before the latest."""
+_MAX_CALLS = approvals.MAX_APPROVED + 2 * approvals.MAX_APPROVALS
+"""Recorded calls that are read: one round of decisions may exceed the limit, and others follow."""
 _STARTED_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 
 
@@ -273,7 +275,7 @@ def _parse_pods(records: Mapping[str, Any] | None) -> dict[str, AgentUsage | Non
 
 def _parse_approvals(records: Sequence[Any] | None) -> tuple[CallApproval, ...]:
     calls = []
-    for record in (records or ())[: approvals.MAX_APPROVALS]:
+    for record in (records or ())[:_MAX_CALLS]:
         call = approvals.parse_call({**record, "arguments": "-"})
         if call is None:
             raise ValueError("an approval has another form")

@@ -112,9 +112,10 @@ def with_calls(observed: MissionObserved, history: AttemptHistory, now: datetime
         decision.call: decision
         for decision in tool_approvals.read(observed, _open(asking, recorded)).about_calls
     }
+    is_full = _approved_calls(history) >= approvals.MAX_APPROVED
     for call in asking.reported:
         earlier = recorded.get(call.call)
-        decision = decisions.get(call.call)
+        decision = None if is_full else decisions.get(call.call)
         if call.outcome == "spent":
             own[call.call] = earlier or replace(call, outcome="approved")
         elif call.outcome is None and earlier is not None and earlier.outcome != "expired":
@@ -128,10 +129,15 @@ def with_calls(observed: MissionObserved, history: AttemptHistory, now: datetime
                 reason=decision.reason,
                 pod=asking.container.uid,
             )
-        elif earlier is None or call.outcome in (None, "expired"):
+        elif call.outcome in (None, "expired") or (earlier is None and not is_full):
             own[call.call] = call
-    merged = approvals.merged(tuple(own.values()))
-    return replace(history, attempts=(*history.attempts[:-1], replace(last, approvals=merged)))
+    latest = replace(last, approvals=approvals.to_record(tuple(own.values())))
+    return replace(history, attempts=(*history.attempts[:-1], latest))
+
+
+def _approved_calls(history: AttemptHistory) -> int:
+    calls = [call for attempt in history.attempts for call in attempt.approvals]
+    return sum(call.outcome == "approved" for call in calls)
 
 
 def poll(

@@ -160,6 +160,42 @@ async def test_approval_serves_one_pod_and_is_spent_for_the_next() -> None:
     assert (call["outcome"], call["by"]) == ("approved", "ana")
 
 
+def many_calls(first: int, number: int) -> list[CallApproval]:
+    return [replace(CALL, call=f"call-{n}") for n in range(first, first + number)]
+
+
+async def test_approval_is_spent_for_the_next_pod_however_many_calls_followed() -> None:
+    fake = await waiting()
+    await decide(fake)
+    approved = replace(CALL, outcome="approved", by="ana")
+    await polled(fake, approved)
+    for first in (2, 22):
+        later = [replace(call, outcome="expired") for call in many_calls(first, 20)]
+        await polled(fake, *later)
+    await replaced(fake)
+    await printed(fake, CALL, pod="b")
+    assert [(each["call"], each["outcome"]) for each in passed_on(fake)] == [("call-1", "spent")]
+
+
+async def test_calls_beyond_those_that_can_be_recorded_are_not_approved() -> None:
+    fake = await working()
+    for first in range(0, approvals.MAX_APPROVED + 20, 20):
+        calls = many_calls(first, 20)
+        await polled(fake, *calls)
+        records = [{"call": c.call, "sha256": c.sha256, "decision": "approve"} for c in calls]
+        annotations = {"kais.io/approval": json.dumps(records), "kais.io/approval-by": "ana"}
+        fake.cluster.edit(MISSION, {"metadata": {"annotations": annotations}})
+        await teams.settle(fake)
+    await polled(fake, *calls)
+    assert passed_on(fake) == []
+    waiting_calls = [call["call"] for call in status(fake)["approvals"]]
+    assert waiting_calls == [call.call for call in calls]
+    [attempt] = json.loads(
+        fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/attempts"]
+    )
+    assert len(attempt["approvals"]) == approvals.MAX_APPROVED
+
+
 async def test_denial_holds_for_a_new_pod() -> None:
     fake = await waiting()
     await decide(fake, decision="deny")
