@@ -34,6 +34,7 @@ _SELECT: Final = (
 _SELECT_CALL: Final = f"{_SELECT} WHERE call = ?"
 _SELECT_TASK: Final = f"{_SELECT} WHERE task = ? ORDER BY requested_at, call"
 _SELECT_ALL: Final = f"{_SELECT} ORDER BY requested_at, call"
+_SELECT_TABLE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'approval'"
 _INSERT: Final = (
     "INSERT INTO approval (call, task, tool, arguments, sha256, requested_at, expires_at)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -62,6 +63,11 @@ def find(connection: sqlite3.Connection, call: str) -> CallApproval | None:
     """Return what is stored about a call."""
     row = connection.execute(_SELECT_CALL, (call,)).fetchone()
     return _approval(row) if row is not None else None
+
+
+def exists(connection: sqlite3.Connection) -> bool:
+    """Whether the runtime has created the table; it creates the file first."""
+    return connection.execute(_SELECT_TABLE).fetchone() is not None
 
 
 def calls_of(connection: sqlite3.Connection, task: str) -> list[CallApproval]:

@@ -18,6 +18,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from kais import agent_tools, approvals
 from kais.approvals import CallApproval
@@ -80,9 +81,17 @@ def read_output(container: RunningContainer, process: Process, text: str) -> Ask
     except (ValueError, RecursionError):
         return AskingPod(container, process, problem="it printed no JSON")
     entries = values[-approvals.MAX_APPROVALS :] if isinstance(values, list) else []
-    calls = [approvals.parse_call(entry) for entry in entries]
-    readable = (call for call in calls if call is not None and approvals.is_of(call))
-    return AskingPod(container, process, tuple(replace(c, pod=None, cell=None) for c in readable))
+    calls = (_parse_call(entry) for entry in entries)
+    return AskingPod(container, process, tuple(call for call in calls if call is not None))
+
+
+def _parse_call(entry: Any) -> CallApproval | None:
+    """Read a printed call; a decided one comes without its arguments."""
+    is_decided = isinstance(entry, dict) and entry.get("outcome") is not None
+    call = approvals.parse_call({**entry, "arguments": "-"} if is_decided else entry)
+    if call is None or not (is_decided or approvals.is_of(call)):
+        return None
+    return replace(call, pod=None, cell=None, arguments="" if is_decided else call.arguments)
 
 
 def first_of_chain(attempts: Sequence[Attempt], number: int) -> int:

@@ -235,7 +235,7 @@ async def test_attempt_after_a_rejected_answer_asks_for_its_calls_anew() -> None
 
 async def test_call_that_expired_is_reported_so_and_may_be_approved_in_a_new_pod() -> None:
     fake = await waiting()
-    await polled(fake, replace(CALL, outcome="expired", decided_at=CALL.expires_at))
+    await polled(fake, replace(CALL, outcome="expired", decided_at=CALL.expires_at, arguments=""))
     assert status(fake)["approvals"][0]["outcome"] == "expired"
     await replaced(fake)
     await printed(fake, CALL, pod="b")
