@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.trace import SpanContext
 
+RunKey = tuple[str, str]
+"""Realm and id of a run; two realms may use the same id."""
 _MAX_RUNS: Final = 10_000
 """Runs whose trace is remembered between a request and the extraction; arbitrary, about 2 MiB."""
 _FLUSH_S: Final = 2.0
@@ -38,7 +40,7 @@ class RequestSpans:
         self._processor = processor
         self._resource = resource
         self._clock = clock
-        self._runs: OrderedDict[str, str] = OrderedDict()
+        self._runs: OrderedDict[RunKey, str] = OrderedDict()
         self._lock = threading.Lock()
         self._ids = random.SystemRandom()
 
@@ -48,11 +50,11 @@ class RequestSpans:
         flush.start()
         flush.join(_FLUSH_S)
 
-    def remember_run(self, run_id: str, traceparent: str) -> None:
-        """Keep the trace in which a run was closed or its extraction requested."""
+    def remember_run(self, key: RunKey, traceparent: str) -> None:
+        """Keep the trace in which a run was opened, updated or closed."""
         with self._lock:
-            self._runs[run_id] = traceparent
-            self._runs.move_to_end(run_id)
+            self._runs[key] = traceparent
+            self._runs.move_to_end(key)
             if len(self._runs) > _MAX_RUNS:
                 self._runs.popitem(last=False)
 
@@ -72,12 +74,12 @@ class RequestSpans:
         self._send(f"{method} {route}", traceparent, attributes, seconds, kind=SpanKind.SERVER)
 
     @contextmanager
-    def extraction(self, run_id: str) -> Iterator[dict[str, Any]]:
+    def extraction(self, key: RunKey) -> Iterator[dict[str, Any]]:
         """Send a span of an extraction with the attributes that the block adds.
 
         After a restart of the service it is in the trace that follows from the run-id.
         """
-        started = self._clock()
+        started, (_, run_id) = self._clock(), key
         attributes: dict[str, Any] = {"kais.run.id": run_id}
         try:
             yield attributes
@@ -86,7 +88,7 @@ class RequestSpans:
             raise
         finally:
             with self._lock:
-                traceparent = self._runs.get(run_id) or trace_context.derive(run_id)
+                traceparent = self._runs.get(key) or trace_context.derive(run_id)
             seconds = (self._clock() - started).total_seconds()
             self._send("extract facts", traceparent, attributes, seconds)
 
@@ -139,7 +141,7 @@ def traced_extraction(spans: RequestSpans | None, run: Callable[..., Any]) -> Ca
         return run
 
     def run_traced(store: Any, key: Any, **options: Any) -> Any:
-        with spans.extraction(key.run_id) as attributes:
+        with spans.extraction(key) as attributes:
             extraction = run(store, key, **options)
             attributes["kais.extraction.state"] = extraction.state
             attributes["kais.extraction.facts"] = len(extraction.facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator
 
 from knowledge_client import base_model
 from knowledge_service.domain.principals import Principal
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import InvalidBody
 from knowledge_service.use_cases import rate_limits
 from knowledge_service.use_cases.offload import Offload
@@ -17,6 +19,8 @@ from knowledge_service.use_cases.services import Services
 
 PRINCIPAL = "kais.principal"
 """Key in the scope of a request; without it, the caller is not authenticated."""
+RUN = "kais.run"
+"""Key in the scope of a request for the run that it wrote."""
 # The length of a body without Content-Length counts as the maximum (`middleware`).
 _ASSUMED_BODY_BYTES = 8 * 1024 * 1024
 _MAX_LENGTH_DIGITS = 15  # more than the largest body has
@@ -52,6 +56,17 @@ def caller(request: Request) -> Principal:
 
 
 CallerDep = Annotated[Principal, Depends(caller)]
+
+
+RecordRun = Callable[[RunKey], None]
+
+
+def record_run(request: Request) -> RecordRun:
+    """Mark a parameter; `Endpoint` passes what records the run that the request wrote."""
+    raise NotImplementedError(request)
+
+
+RecordRunDep = Annotated[RecordRun, Depends(record_run)]
 
 
 async def authenticate(

@@ -30,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 
 from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import InvalidBody
 from knowledge_service.routes import dependencies, request_bodies, unknown_fields
 from knowledge_service.use_cases import concurrency_limits
@@ -183,11 +184,16 @@ class _Call:
         del self.response.headers["content-length"]
         return self.response
 
+    def record_run(self, key: RunKey) -> None:
+        """Record the run that the request wrote, for its trace."""
+        self.request.scope[dependencies.RUN] = key
+
 
 _PROVIDERS: Mapping[Any, Callable[[_Call], Any]] = {
     dependencies.services: lambda call: call.services,
     dependencies.caller: lambda call: call.offload.principal if call.offload else None,
     dependencies.offload: lambda call: call.offload,
+    dependencies.record_run: lambda call: call.record_run,
 }
 
 

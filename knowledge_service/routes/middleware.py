@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("knowledge_service.access")
 _TRACEPARENT = trace_context.HEADER.encode()
-_REFUSED = 400
 _LEVEL_HEADER = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
 # Callers may invent methods; a label for each would fill the memory.
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -87,9 +86,8 @@ def record_span(
         return
     method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
     spans.record_request(traceparent, method=method, route=template, status=status, seconds=seconds)
-    run_id = (scope.get("path_params") or {}).get("run_id")
-    if method == "PUT" and run_id and status < _REFUSED:
-        spans.remember_run(run_id, traceparent)
+    if dependencies.RUN in scope:
+        spans.remember_run(scope[dependencies.RUN], traceparent)
 
 
 def record_request(

@@ -20,7 +20,14 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Namespace, ServicesDep
+from knowledge_service.domain.run_reports import key_of
+from knowledge_service.routes.dependencies import (
+    CallerDep,
+    KeyHeader,
+    Namespace,
+    RecordRunDep,
+    ServicesDep,
+)
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import idempotency, runs
 
@@ -54,9 +61,17 @@ def list_episodes(
 
 
 @router.put("/runs/{run_id}")
-def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
+def put_run(
+    run_id: RunId,
+    body: RunIn,
+    services: ServicesDep,
+    principal: CallerDep,
+    record_run: RecordRunDep,
+) -> Run:
     """Open a run, update it, or close it with its outcome."""
-    return runs.put_run(services.store, principal, run_id, body)
+    run = runs.put_run(services.store, principal, run_id, body)
+    record_run(key_of(run))
+    return run
 
 
 @router.get("/runs/{run_id}")

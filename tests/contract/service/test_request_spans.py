@@ -16,7 +16,7 @@ from kais_operator import trace_scope
 from kais_operator.knowledge import client as operator_client
 from knowledge_client.models import EpisodesIn, ExtractionIn
 from knowledge_service import settings
-from tests.knowledge_builders import TEAM, episode, run_in
+from tests.knowledge_builders import OTHER, TEAM, episode, run_in
 from tests.knowledge_process import Served, serving
 from tests.otlp_receiver import Receiver, attributes, receiving
 
@@ -48,6 +48,15 @@ async def wait_for(url: str) -> None:
             await asyncio.sleep(0.05)
 
 
+async def wait_for_extraction(url: str, path: str = "/v1/extractions/r") -> None:
+    """Wait until the facts of a run are extracted."""
+    async with httpx.AsyncClient(base_url=url) as http, asyncio.timeout(60):
+        while True:
+            if (await http.get(path)).json()["state"] == "done":
+                return
+            await asyncio.sleep(0.05)
+
+
 async def extract(url: str, traceparent: str | None) -> None:
     """Close a run and extract facts from it, as the operator does."""
     async with operator_client.connect(url, token_file=None) as knowledge:
@@ -56,11 +65,7 @@ async def extract(url: str, traceparent: str | None) -> None:
             await knowledge.add_episodes(EpisodesIn(run_id="r", episodes=(episode(),)))
             await knowledge.put_run("r", run_in(outcome="Failed"))
             await knowledge.start_extraction(ExtractionIn(run_id="r"))
-        async with asyncio.timeout(60):
-            while True:
-                if (await knowledge.get_extraction("r")).state == "done":
-                    return
-                await asyncio.sleep(0.05)
+    await wait_for_extraction(url)
 
 
 async def test_requests_of_a_run_and_its_extraction_are_spans_of_its_trace(
@@ -113,6 +118,24 @@ async def test_extraction_of_a_run_without_a_trace_is_in_the_one_of_its_id(
     [span] = receiver.spans
     _, trace, parent, _ = trace_context.derive("r").split("-")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (trace, parent)
+
+
+async def test_run_of_another_namespace_with_the_same_id_has_a_trace_of_its_own(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    other = run_in(namespace="other", scope=OTHER, outcome="Failed")
+    with serving(tmp_path / "k.db") as service:
+        await wait_for(service.url)
+        async with operator_client.connect(service.url, token_file=None) as knowledge:
+            with trace_scope.of_run(TRACEPARENT):
+                await knowledge.put_run("r", run_in(outcome="Failed"))
+            with trace_scope.of_run(TRACEPARENT.replace(TRACE, "1" * 32)):
+                await knowledge.put_run("r", other)
+            await knowledge.start_extraction(ExtractionIn(run_id="r", namespace="demo"))
+        await wait_for_extraction(service.url, "/v1/extractions/r?namespace=demo")
+        stop(service)
+    [extraction] = receiver.named("extract facts")
+    assert extraction.trace_id.hex() == TRACE
 
 
 async def test_trace_that_is_not_sampled_is_not_sent(tmp_path: Path, receiver: Receiver) -> None:
