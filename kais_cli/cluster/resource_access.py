@@ -63,10 +63,14 @@ def get(session: Session, kind: str, name: str) -> Body:
     """
     body = session.cluster.get(kind, session.namespace, name)
     if body is None:
-        raise errors.Refused(
-            f"{kind}/{session.namespace}/{name} does not exist; {_advice(session, kind, name)}"
-        )
+        raise missing(session, kind, name)
     return body
+
+
+def missing(session: Session, kind: str, name: str) -> errors.Refused:
+    """Return the error about an object that does not exist, with what to do about it."""
+    advice = _advice(session, kind, name)
+    return errors.Refused(f"{kind}/{session.namespace}/{name} does not exist; {advice}")
 
 
 def _advice(session: Session, kind: str, name: str) -> str:

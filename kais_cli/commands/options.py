@@ -82,7 +82,7 @@ For = Annotated[
         "--for",
         metavar="STATE",
         help="Wait for a state as `kubectl wait` does: condition=TYPE[=STATUS],"
-        " jsonpath=TEMPLATE[=VALUE] or delete.",
+        " jsonpath=PATH[=VALUE], create or delete.",
     ),
 ]
 RunNumber = Annotated[

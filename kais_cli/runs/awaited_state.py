@@ -5,6 +5,7 @@ Parsing and comparing are pure; `wait` reads the watch of the object.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body, Target
     from kais_cli.session import Session
 
-_FORMS = "condition=TYPE, condition=TYPE=STATUS, jsonpath={PATH}=VALUE, jsonpath={PATH} or delete"
+_FORMS = (
+    "condition=TYPE, condition=TYPE=STATUS, jsonpath={PATH}=VALUE, jsonpath={PATH},"
+    " create or delete"
+)
+_CONDITION = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
+_PATH = r"""(?!['"])(?:'[^']*'|"[^"]*"|[=!<>]=|[^={}'"])+"""
+"""A path; the operators in it, such as `==`, do not begin a value."""
+_FIELD = re.compile(
+    rf"jsonpath=(?P<path>\{{{_PATH}\}}|{_PATH})(?:=(?!=)(?P<value>(?:==|[^=])+))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -44,13 +54,25 @@ class ConditionState:
 class FieldState:
     """A path selects a value, any if `value` is None."""
 
-    path: jsonpath.Template
+    path: jsonpath.Path
     value: str | None
 
     def is_reached(self, body: Body | None) -> bool:
         """Whether an object is in this state; None is a deleted one."""
-        text = "" if body is None else self.path.format(body)
-        return bool(text) if self.value is None else body is not None and text == self.value
+        if body is None:
+            return False
+        if self.value is None:
+            return bool(self.path.select(body, body))
+        return self.path.format(body, body) == self.value
+
+
+@dataclass(frozen=True)
+class Created:
+    """The object exists."""
+
+    def is_reached(self, body: Body | None) -> bool:
+        """Whether an object is in this state; None is one that does not exist."""
+        return body is not None
 
 
 @dataclass(frozen=True)
@@ -62,7 +84,8 @@ class Deleted:
         return body is None
 
 
-AwaitedState = ConditionState | FieldState | Deleted
+AwaitedState = ConditionState | FieldState | Created | Deleted
+_OF_THE_OBJECT: dict[str, AwaitedState] = {"create": Created(), "delete": Deleted()}
 
 
 def parse(text: str) -> AwaitedState:
@@ -71,18 +94,15 @@ def parse(text: str) -> AwaitedState:
     Raises:
         UsageError: It has none of the forms of kubectl.
     """
-    kind, _, expression = text.partition("=")
-    if text.lower() == "delete":
-        return Deleted()
-    if kind.lower() == "condition" and expression:
-        type_, _, status = expression.partition("=")
-        return ConditionState(type_, status or "True")
-    if kind.lower() == "jsonpath" and expression:
-        path, closing, value = expression.rpartition("}")
-        has_value = value.startswith("=") and len(value) > 1
-        if closing and (has_value or not value):
-            template = jsonpath.parse(path + closing)
-            return FieldState(template, value[1:].strip("'\"") if has_value else None)
+    state = _OF_THE_OBJECT.get(text.lower())
+    if state is not None:
+        return state
+    if match := _CONDITION.fullmatch(text):
+        return ConditionState(match["type"], match["status"] or "True")
+    if match := _FIELD.fullmatch(text):
+        value = match["value"].strip("'\"") if match["value"] is not None else None
+        if value != "":
+            return FieldState(jsonpath.parse_path(match["path"]), value)
     raise errors.UsageError(f"--for {text}: write {_FORMS}, as kubectl does")
 
 
@@ -95,23 +115,21 @@ def wait(session: Session, target: Target, text: str, *, timeout: timedelta) -> 
         Refused: The object does not exist, or was deleted, so it cannot reach the state.
     """
     state = parse(text)
-    if isinstance(state, Deleted) and _read(session, target) is None:
-        return None
-    resource_access.get(session, target.kind, target.name)
+    body = session.cluster.get(target.kind, target.namespace, target.name)
+    if state.is_reached(body):
+        return body
+    if body is None and not isinstance(state, Created):
+        raise resource_access.missing(session, target.kind, target.name)
     started_at = session.environment.now()
     for change in session.cluster.watch([target]):
         if change is not None and state.is_reached(change.body):
             return change.body
         if change is not None and change.body is None:
-            raise errors.Refused(f"{_ref(target)} was deleted before it had {text}")
+            raise errors.Refused(f"{_ref(target)} was deleted before it met --for={text}")
         if session.environment.now() - started_at > timeout:
             seconds = int(timeout.total_seconds())
-            raise errors.TimedOut(f"{_ref(target)} has not had {text} within {seconds} s")
-    raise errors.TimedOut(f"the watch of {_ref(target)} ended before it had {text}")
-
-
-def _read(session: Session, target: Target) -> Body | None:
-    return session.cluster.get(target.kind, target.namespace, target.name)
+            raise errors.TimedOut(f"{_ref(target)} did not meet --for={text} within {seconds} s")
+    raise errors.TimedOut(f"the watch of {_ref(target)} ended before it met --for={text}")
 
 
 def _ref(target: Target) -> str:

@@ -51,12 +51,15 @@ def wait_for(
     """Wait until an object is in a state, as `kubectl wait --for` does, and write its name.
 
     Raises:
-        UsageError: The state or the timeout is not valid.
+        UsageError: The state or the timeout is not valid, or the deleted object is to be written.
         TimedOut: The timeout passed first.
     """
+    is_named = form in (Format.TABLE, Format.NAME)
+    if not is_named and isinstance(awaited_state.parse(state), awaited_state.Deleted):
+        raise errors.UsageError(f"--for={state} has no object to write; leave out -o {form}")
     target = Target(kind, session.namespace, name)
     body = awaited_state.wait(session, target, state, timeout=parse_timeout(timeout))
-    if form in (Format.TABLE, Format.NAME) or body is None:
+    if is_named or body is None:
         text = output.format_names([{"metadata": {"name": name}}], kind=kind)
         is_table = form is Format.TABLE
         session.write(text.replace("\n", " condition met\n") if is_table else text)

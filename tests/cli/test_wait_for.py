@@ -41,13 +41,36 @@ def running(cluster):
         ("jsonpath={.status.phase}='Running'", mission(phase="Running"), mission(phase="Pending")),
         ("jsonpath={.status.outcome}", mission(outcome="Failed"), mission()),
         ("jsonpath={.status.attempt}=2", mission(attempt=2), mission(attempt=1)),
+        ("jsonpath=.status.phase=Running", mission(phase="Running"), mission(phase="Pending")),
+        ("jsonpath=status.phase=Running", mission(phase="Running"), mission(phase="Pending")),
+        ("jsonpath=.status.outcome", mission(outcome="Failed"), mission()),
+        ("jsonpath={.status.message}", mission(message=""), mission()),
+        ("jsonpath={.status.message}={done}", mission(message="{done}"), mission(message="x")),
+        ("jsonpath={.status.message}=a==b", mission(message="a==b"), mission(message="a")),
+        (
+            'jsonpath={.status.conditions[?(@.reason=="}=")].status}=True',
+            mission(succeeded("True", "}=")),
+            mission(succeeded("True", "Finished")),
+        ),
+        (
+            'jsonpath=.status.conditions[?(@.type!="Ready")].status=True',
+            mission(succeeded("True", "Finished")),
+            mission(succeeded("False", "Failed")),
+        ),
         ("delete", None, mission()),
+        ("Create", mission(), None),
     ],
 )
 def test_state_is_reached_by_one_object_and_not_by_the_other(text, reached, missed):
     state = awaited_state.parse(text)
     assert state.is_reached(reached)
     assert not state.is_reached(missed)
+
+
+@pytest.mark.parametrize("text", ["jsonpath=.a==b", "jsonpath={.a==b}", "jsonpath={.a[}=x"])
+def test_paths_that_cannot_be_read_are_refused(text):
+    with pytest.raises(errors.UsageError, match="jsonpath: cannot read"):
+        awaited_state.parse(text)
 
 
 def test_condition_of_an_earlier_generation_does_not_count():
@@ -59,8 +82,15 @@ def test_condition_of_an_earlier_generation_does_not_count():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Succeeded", "condition=", "jsonpath=", "jsonpath=.status.phase=Running", "job"]
-)
+    "text",
+    [
+        "", "Succeeded", "deleted", "condition", "condition=", "condition==x", "condition=Ready=",
+        "Condition=Ready", "jsonpath", "jsonpath=", "jsonpath={}=v", "JSONPATH={.a}=b",
+        "jsonpath={.a}=", "jsonpath={.a}=''", "jsonpath={.a}==b", "jsonpath={.a}===b",
+        "jsonpath={.m}=a=b", "jsonpath={.a}{.b}=x", "jsonpath=x{.a}=v", "jsonpath={.a}x",
+        "jsonpath={.a", "jsonpath=.a}", "jsonpath={.a} =x", "jsonpath='{.a}'=x",
+    ],
+)  # fmt: skip
 def test_other_forms_are_refused_with_those_of_kubectl(text):
     with pytest.raises(errors.UsageError, match="condition=TYPE=STATUS"):
         awaited_state.parse(text)
@@ -83,16 +113,15 @@ def test_wait_for_an_instance_writes_it_in_the_chosen_form(terminal, cluster, ru
 
 
 def test_wait_that_times_out_says_for_what(terminal, cluster, running):
-    cluster.script = [None] * 20
-    arguments = ("mission", "wait", NAME, "--for", "condition=Succeeded", "--timeout", "10s")
+    arguments = ("mission", "wait", NAME, "--for", "delete", "--timeout", "10s")
     assert terminal.run(*arguments) == ExitStatus.TIMED_OUT
-    assert f"Mission/demo/{NAME} has not had condition=Succeeded within 10 s" in terminal.err
+    assert f"Mission/demo/{NAME} did not meet --for=delete within 10 s" in terminal.err
 
 
 def test_object_that_is_deleted_ends_the_wait_for_something_else(terminal, cluster, running):
     cluster.script = [("Mission", NAME)]
     assert terminal.run("mission", "wait", NAME, "--for", "condition=Succeeded") == 1
-    assert "was deleted before it had condition=Succeeded" in terminal.err
+    assert "was deleted before it met --for=condition=Succeeded" in terminal.err
 
 
 def test_wait_for_the_deletion_is_met_by_it(terminal, cluster, running):
@@ -105,6 +134,19 @@ def test_wait_for_the_deletion_of_what_is_deleted_is_met(terminal):
     assert terminal.run("mission", "wait", "gone", "--for=delete") == ExitStatus.SUCCEEDED
     assert terminal.run("mission", "wait", "gone", "--for=condition=Succeeded") == 1
     assert "Mission/demo/gone does not exist" in terminal.err
+
+
+def test_wait_for_the_creation_is_met_by_it(terminal, cluster):
+    cluster.script = [None, objects.mission()]
+    assert terminal.run("mission", "wait", NAME, "--for=create") == ExitStatus.SUCCEEDED
+    assert terminal.out == f"mission.kais.io/{NAME} condition met\n"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_wait_for_the_deletion_has_no_object_to_write(terminal, form):
+    arguments = ("mission", "wait", "gone", "--for=delete", "-o", form)
+    assert terminal.run(*arguments) == ExitStatus.USAGE
+    assert terminal.err == f"error: --for=delete has no object to write; leave out -o {form}\n"
 
 
 def test_wait_for_a_state_is_about_the_current_run(terminal, running):
