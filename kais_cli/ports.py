@@ -133,9 +133,10 @@ class Cluster(Protocol):
         """Return the version of the API server, such as `v1.36.3`."""
         ...
 
-    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
+    def watch(self, targets: Sequence[Target], *, exist: bool = ...) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second.
 
+        With `exist`, the caller has read the targets: one that does not exist any more was deleted.
         Continues after lost connections until the caller stops.
         """
         ...

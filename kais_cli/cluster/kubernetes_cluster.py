@@ -173,14 +173,19 @@ class KubernetesCluster:
         """Return the version of the API server."""
         return self._run(self._api.version(), "ask for the version")
 
-    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
-        """Yield each target that exists, then every change, and None at least every second."""
+    def watch(self, targets: Sequence[Target], *, exist: bool = False) -> Iterator[Change | None]:
+        """Yield each target that exists, then every change, and None at least every second.
+
+        With `exist`, the targets existed before, so one that does not is a change, too.
+        """
         for target in targets:
             path_of(target.kind)
         operation = f"watch {', '.join(_describe(target) for target in targets)}"
         queue: asyncio.Queue[Change] = asyncio.Queue()
         watches = [
-            self._event_loop.run(_start(cluster_watch.follow(self._api, target, queue)))
+            self._event_loop.run(
+                _start(cluster_watch.follow(self._api, target, queue, exists=exist))
+            )
             for target in targets
         ]
         try:

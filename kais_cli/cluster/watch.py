@@ -50,13 +50,16 @@ async def next_item(
         return None
 
 
-async def follow(api: ApiServer, target: Target, queue: asyncio.Queue[Change]) -> None:
+async def follow(
+    api: ApiServer, target: Target, queue: asyncio.Queue[Change], *, exists: bool
+) -> None:
     """Put the current target and all its changes into the queue, until cancelled.
+
+    `exists` is whether the target is known to exist, so that its absence is a deletion.
 
     Raises:
         ResponseError: The API server refuses the watch, and would again.
     """
-    exists = False
     request = _request(
         target.kind, target.namespace, {"fieldSelector": f"metadata.name={target.name}"}
     )

@@ -121,7 +121,7 @@ def wait(session: Session, target: Target, text: str, *, timeout: timedelta) -> 
     if body is None and not isinstance(state, Created):
         raise resource_access.missing(session, target.kind, target.name)
     started_at = session.environment.now()
-    for change in session.cluster.watch([target]):
+    for change in session.cluster.watch([target], exist=body is not None):
         if change is not None and state.is_reached(change.body):
             return change.body
         if change is not None and change.body is None:

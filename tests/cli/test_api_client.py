@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kais_cli import errors
 from kais_cli.cluster.kubernetes_cluster import KubernetesCluster
-from kais_cli.ports import Body, LogOptions, Target
+from kais_cli.ports import Body, Change, LogOptions, Target
 
 
 class Server:
@@ -166,6 +166,14 @@ def test_a_container_that_has_not_run_before_has_no_previous_log(server, cluster
     with pytest.raises(errors.NoPreviousLog, match="read the log of cell in Pod/demo/x: previous"):
         list(read(options=LogOptions(10, previous=True)))
     assert list(read(options=LogOptions(10))) == []
+
+
+def test_a_watch_begins_with_the_deletion_of_what_the_caller_has_read(server, cluster):
+    target = Target("Mission", "demo", "x")
+    server.answers = [LISTED, FORBIDDEN]
+    changes = cluster.watch([target], exist=True)
+    assert next(changes) == Change(target, None)
+    changes.close()
 
 
 def test_a_watched_list_whose_login_has_ended_says_so(server, cluster):

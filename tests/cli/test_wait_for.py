@@ -136,6 +136,30 @@ def test_wait_for_the_deletion_of_what_is_deleted_is_met(terminal):
     assert "Mission/demo/gone does not exist" in terminal.err
 
 
+@pytest.fixture
+def deleted_after_read(cluster, running, monkeypatch):
+    read = cluster.get
+
+    def get(kind, namespace, name):
+        body = read(kind, namespace, name)
+        cluster.delete(kind, namespace, name)
+        return body
+
+    monkeypatch.setattr(cluster, "get", get)
+
+
+def test_wait_sees_that_its_object_was_deleted_before_the_watch_began(terminal, deleted_after_read):
+    assert terminal.run("mission", "wait", NAME, "--for=delete") == ExitStatus.SUCCEEDED
+    assert terminal.out == f"mission.kais.io/{NAME} condition met\n"
+
+
+def test_wait_for_a_condition_reports_a_deletion_before_the_watch_began(
+    terminal, deleted_after_read
+):
+    assert terminal.run("mission", "wait", NAME, "--for=condition=Succeeded") == 1
+    assert "was deleted before it met --for=condition=Succeeded" in terminal.err
+
+
 def test_wait_for_the_creation_is_met_by_it(terminal, cluster):
     cluster.script = [None, objects.mission()]
     assert terminal.run("mission", "wait", NAME, "--for=create") == ExitStatus.SUCCEEDED

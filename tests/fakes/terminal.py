@@ -132,13 +132,13 @@ class FakeCluster:
         self._fail()
         return "v1.36.3"
 
-    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
+    def watch(self, targets: Sequence[Target], *, exist: bool = False) -> Iterator[Change | None]:
         by_key = {(t.kind, t.name): t for t in targets}
         for target in targets:
             self._use("list", target.kind)
             self._use("watch", target.kind)
             body = json_copy(self._objects.get((target.kind, target.namespace, target.name)))
-            if body is not None:
+            if body is not None or exist:
                 yield Change(target, body)
         for step in itertools.chain(self.script, itertools.repeat(None)):
             self.now += timedelta(seconds=1)
