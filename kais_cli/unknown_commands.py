@@ -47,6 +47,9 @@ _OF_KUBECTL = frozenset(
 )  # fmt: skip
 """What kubectl does with objects of kais as with any other."""
 
+_OF_FILES = frozenset({"apply", "create", "replace"})
+_WITHOUT_OBJECTS = frozenset({"api-resources", "config"})
+
 _RECONCILE = {"suspend": "=suspended", "pause": "=suspended", "resume": "-", "unpause": "-"}
 """The change of the annotation that pauses any object."""
 
@@ -119,11 +122,25 @@ class HelpfulGroup(TyperGroup):
             return f"`kubectl annotate {kind} {names[0] if names else 'NAME'} {annotation}`"
         equivalents = advice(ctx.command_path, verb, commands)
         if equivalents is None and kind is not None and verb in _OF_KUBECTL:
-            return _kubectl_command(verb, kind, names[0] if names else "NAME")
+            return _kubectl_command(verb, kind, names)
         return equivalents
 
 
-def _kubectl_command(verb: str, kind: str, name: str) -> str:
-    """Return the command of kubectl that does with an object what kais has no command for."""
-    target = f"--for {kind}/{name}" if verb == "events" else f"{kind} {name}"
-    return f"`kubectl {verb} {target}`"
+def _kubectl_command(verb: str, kind: str, arguments: Sequence[str]) -> str:
+    """Return the command of kubectl that does with objects what kais has no command for."""
+    target = shlex.join(arguments)
+    if verb in _OF_FILES and not _has_file(arguments):
+        target = "-f FILE"
+    elif verb == "events":
+        name = next((word for word in arguments if not word.startswith("-")), "NAME")
+        target = f"--for {kind}/{name}"
+    elif verb == "explain":
+        target = kind
+    elif verb not in _WITHOUT_OBJECTS and not _has_file(arguments):
+        target = f"{kind} {target or 'NAME'}"
+    return f"`{f'kubectl {verb} {target}'.rstrip()}`"
+
+
+def _has_file(arguments: Sequence[str]) -> bool:
+    """Whether the arguments name files, beside which kubectl takes no kind."""
+    return any(word.startswith(("-f", "--filename", "-k", "--kustomize")) for word in arguments)
