@@ -319,14 +319,14 @@ def _in_review(evaluated: EvaluatedMission, last: Attempt, count: str) -> Desire
 def _review_message(evaluated: EvaluatedMission, last: Attempt) -> str:
     """Ask for a review: with its criteria, and how to answer with kubectl."""
     review = evaluated.mission.spec.completion.review
-    criteria = review.criteria if review is not None else ""
+    criteria = review.criteria[:_CRITERIA_LIMIT].strip() if review is not None else ""
     run = f'"run": "{evaluated.run_id}", ' if evaluated.run_id is not None else ""
     answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
     request = f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
-    message = message_clauses.append(
-        f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}",
-        request,
-    )
+    message = f"attempt {last.number}: {last.end_message}"
+    if criteria:
+        message += f"; criteria: {criteria}"
+    message = message_clauses.append(message, request)
     if evaluated.observed.has_review_policy:
         message += f" and {labels.REVIEWED_BY}=<your user name>"
     verdict = decide_review.read(evaluated.mission)

@@ -59,6 +59,12 @@ async def test_the_reviewer_is_asked_with_the_criteria_once() -> None:
     assert len([e for e in fake.cluster.events if e["reason"] == "ReviewRequested"]) == 1
 
 
+async def test_a_review_without_criteria_is_requested_without_them() -> None:
+    fake = await waiting(review=REVIEW | {"criteria": ""})
+    message = condition(fake, "Succeeded")[2]
+    assert "it waits for the review by ana; answer with the annotation kais.io/review=" in message
+
+
 async def test_an_approval_is_success_and_acknowledged() -> None:
     fake = await waiting()
     record = {"attempt": 1, "verdict": "approve", "feedback": "well done"}
