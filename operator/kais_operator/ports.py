@@ -197,7 +197,7 @@ class Containers(Protocol):
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         """Return the state and standard output of a started command; None for an unknown key.
 
-        The output of a running command that repeats is the previous one.
+        The output of a command that repeats is that of its latest run that succeeded.
         """
         ...
 

@@ -208,6 +208,30 @@ async def test_a_command_that_repeats_keeps_its_last_output_until_it_has_ended_a
     assert len(fake.asked) == 2, "one at a time"
 
 
+async def test_command_that_repeats_has_its_last_good_output_while_it_fails(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    repeating = replace(command(), repeats=True)
+    fake.play = playing((1, b"one"), status(SUCCESS))
+    containers.start_command(repeating)
+    await ended(containers)
+    for frames, problem in (
+        ([(1, b"two")], "the connection ended before the command did"),
+        ([(1, b"two"), (2, b"no file"), status(failure(1))], "no file"),
+    ):
+        fake.play = playing(*frames)
+        containers.start_command(repeating)
+        await until(lambda: not containers.is_running(MISSION))
+        process, text = await ended(containers)
+        assert (process.problem, text) == (problem, "one")
+    fake.play = fake.nothing
+    containers.start_command(repeating)
+    running = containers.result_of(MISSION, "k")
+    assert running is not None
+    assert (running[0].problem, running[1]) == ("no file", "one")
+
+
 def at(namespace: str, number: int) -> RunInContainer:
     mission = ObjectRef("Mission", namespace, f"work-{number}")
     return RunInContainer(

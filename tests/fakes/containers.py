@@ -42,8 +42,11 @@ class FakeContainers:
         known = self.known.get(command.key)
         if known is None or (command.repeats and not _is_open(known)):
             self.started.append(command)
-            previous = known[1] if known is not None else ""
-            self.known[command.key] = (Process(self.clock.now()), previous)
+            process, previous = known if known is not None else (Process(), "")
+            self.known[command.key] = (
+                Process(self.clock.now(), last_failure=process.problem),
+                previous,
+            )
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         return self.known.get(key)
@@ -78,9 +81,10 @@ class FakeContainers:
     def fail(self, check: str, reason: str) -> None:
         """Have the latest command of a check not run."""
         key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
-        began = self.known[key][0].began_at
+        process, previous = self.known[key]
+        began = process.began_at
         missing = container_results.is_program_missing(reason)
-        self.known[key] = (Process(began, failure=reason, is_program_missing=missing), "")
+        self.known[key] = (Process(began, failure=reason, is_program_missing=missing), previous)
 
     def forget(self) -> None:
         """Lose everything, as a new process does."""

@@ -40,14 +40,16 @@ class _Command:
     """A command; its thread sets the attributes, and reconciles read them.
 
     Attributes:
-        result: its state, and its standard output once it has ended.
-        previous: the output of the command before it, if it repeats one.
+        result: its state, and its standard output once it has ended; that of the latest run that
+            succeeded if it repeats.
+        last_failure: why the run before it failed, if it repeats one.
         is_cancelled: it was not started, because the Lease was lost while it was queued.
     """
 
-    def __init__(self, previous: str = "") -> None:
-        self.result: tuple[Process, str] = (Process(), previous)
-        self.previous = previous
+    def __init__(self, previous: tuple[Process, str] | None = None) -> None:
+        process, text = previous or (Process(), "")
+        self.last_failure = process.problem
+        self.result: tuple[Process, str] = (Process(last_failure=self.last_failure), text)
         self.is_cancelled = False
         self.running: Future[None] | None = None
 
@@ -88,7 +90,7 @@ class ApiContainers:
         if previous is not None and is_started and not (command.repeats and previous.is_over):
             return
         self._drop_old_results()
-        state = _Command(previous.result[1] if previous is not None else "")
+        state = _Command(previous.result if previous is not None else None)
         self._commands[(command.mission, command.key)] = state
         self._api_client.requests["connect", "pods"] += 1
         state.running = self._loop_thread.submit(self._run(command, state))
@@ -140,20 +142,26 @@ class ApiContainers:
                 state.is_cancelled = True
                 return
             started_at = self._clock.now()
-            state.result = (Process(started_at), state.previous)
-            output = _ExecOutput()
-            try:
-                async with asyncio.timeout(command.timeout_s):
-                    await self._stream_exec(command, output)
-            except TimeoutError:
-                failure = f"it did not end within {command.timeout_s:.0f} s"
-                state.result = (Process(started_at, failure=failure), "")
-                return
-            except errors.ClusterError as exc:
-                state.result = (_failed(started_at, str(exc)), "")
-                return
-            process = output.process(started_at=started_at, ended_at=self._clock.now())
-            state.result = (process, "" if process.failure else output.text())
+            _, previous = state.result
+            state.result = (Process(started_at, last_failure=state.last_failure), previous)
+            process, text = await self._run_to_end(command, started_at)
+            has_failed = process.problem is not None
+            state.result = (process, previous if command.repeats and has_failed else text)
+
+    async def _run_to_end(
+        self, command: RunInContainer, started_at: datetime
+    ) -> tuple[Process, str]:
+        output = _ExecOutput()
+        try:
+            async with asyncio.timeout(command.timeout_s):
+                await self._stream_exec(command, output)
+        except TimeoutError:
+            failure = f"it did not end within {command.timeout_s:.0f} s"
+            return Process(started_at, failure=failure), ""
+        except errors.ClusterError as exc:
+            return _failed(started_at, str(exc)), ""
+        process = output.process(started_at=started_at, ended_at=self._clock.now())
+        return process, "" if process.failure else output.text()
 
     async def _stream_exec(self, command: RunInContainer, output: _ExecOutput) -> None:
         query = [("container", command.container), ("stdout", "true"), ("stderr", "true")]

@@ -21,6 +21,7 @@ class Process:
         failure: why it could not be run at all.
         is_program_missing: whether it could not be run because the image lacks the program.
         trouble: why it has not started yet, as the kubelet reports it.
+        last_failure: why its previous run failed, if it repeats and runs; None if that succeeded.
     """
 
     began_at: datetime | None = None
@@ -30,6 +31,14 @@ class Process:
     failure: str | None = None
     is_program_missing: bool = False
     trouble: str | None = None
+    last_failure: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why its latest run that has ended failed; None if it succeeded, or before the first."""
+        if self.failure is None and self.ended_at is not None and self.exit_code != 0:
+            return self.output_tail.strip() or f"it ended with exit code {self.exit_code}"
+        return self.failure or self.last_failure
 
 
 @dataclass(frozen=True)

@@ -70,19 +70,17 @@ def command_key(observed: MissionObserved, attempt: Attempt, container: RunningC
 
 def read_output(container: RunningContainer, process: Process, text: str) -> AskingPod:
     """Read what the command printed; what has another form is left out."""
-    if process.failure is not None:
-        return AskingPod(container, process, problem=process.failure)
-    if process.ended_at is None and not text:
-        return AskingPod(container, process)
-    if process.ended_at is not None and process.exit_code != 0:
-        return AskingPod(container, process, problem=process.output_tail[-512:].strip())
+    problem = process.problem[-512:] if process.problem is not None else None
+    if not text:
+        return AskingPod(container, process, problem=problem)
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
         return AskingPod(container, process, problem="it printed no JSON")
     entries = values[-approvals.MAX_APPROVALS :] if isinstance(values, list) else []
     calls = (_parse_call(entry) for entry in entries)
-    return AskingPod(container, process, tuple(call for call in calls if call is not None))
+    reported = tuple(call for call in calls if call is not None)
+    return AskingPod(container, process, reported, problem)
 
 
 def _parse_call(entry: Any) -> CallApproval | None:
@@ -163,7 +161,8 @@ def poll(
     if process is not None and process.ended_at is None and process.failure is None:
         return (), _SHORTEST_POLL
     began_at = process.began_at if process is not None else None
-    due = now if began_at is None or decisions else began_at + interval
+    is_urgent = bool(decisions) and asking.problem is None
+    due = now if began_at is None or is_urgent else began_at + interval
     if now < due:
         return (), due - now
     command = RunInContainer(

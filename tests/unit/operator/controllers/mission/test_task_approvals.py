@@ -267,6 +267,35 @@ async def test_command_that_fails_is_reported_and_runs_again() -> None:
     assert condition(fake, "Succeeded")[1] == "ApprovalRequired"
 
 
+async def test_command_that_fails_hides_no_call_and_is_reported_until_it_succeeds() -> None:
+    fake = await waiting()
+    versions = set()
+    for _ in range(4):
+        fake.clock.advance(10)
+        await teams.settle(fake)
+        fake.containers.fail("a", "no route")
+        for _ in range(2):
+            await teams.settle(fake)
+            assert condition(fake, "Succeeded")[1] == "ApprovalRequired"
+            assert [call["call"] for call in status(fake)["approvals"]] == ["call-1"]
+            versions.add(fake.cluster.read(MISSION)["metadata"]["resourceVersion"])
+            fake.clock.advance(10)
+    assert len(versions) == 1, "nothing changes, so nothing is written"
+    await polled(fake)
+    assert "approvals" not in status(fake)
+
+
+async def test_failure_of_the_command_is_reported_while_it_runs_again() -> None:
+    fake = await working()
+    fake.containers.fail("a", "no route")
+    await teams.settle(fake)
+    fake.clock.advance(10)
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[2].endswith("cannot be read: no route")
+    await printed(fake)
+    assert condition(fake, "Succeeded")[2] == "attempt 1 of 3 is running"
+
+
 async def test_output_of_another_form_shows_no_call() -> None:
     fake = await working()
     for text in (
