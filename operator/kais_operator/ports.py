@@ -202,7 +202,7 @@ class Containers(Protocol):
         ...
 
     def is_running(self, mission: ObjectRef) -> bool:
-        """Return whether a command of a mission is still running."""
+        """Return whether a command of a mission is still running, or one repeats."""
         ...
 
     def end_commands(self, mission: ObjectRef) -> None:

@@ -222,7 +222,6 @@ async def test_command_that_repeats_has_its_last_good_output_while_it_fails(
     ):
         fake.play = playing(*frames)
         containers.start_command(repeating)
-        await until(lambda: not containers.is_running(MISSION))
         process, text = await ended(containers)
         assert (process.problem, text) == (problem, "one")
     fake.play = fake.nothing
@@ -230,6 +229,28 @@ async def test_command_that_repeats_has_its_last_good_output_while_it_fails(
     running = containers.result_of(MISSION, "k")
     assert running is not None
     assert (running[0].problem, running[1]) == ("no file", "one")
+
+
+async def test_results_of_commands_that_repeat_are_kept_until_their_missions_end(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    fake.play = playing((1, b"[]"), status(SUCCESS))
+    commands = [replace(at(f"team-{n % 20}", n), repeats=True) for n in range(140)]
+
+    def results() -> list[tuple[Process, str] | None]:
+        return [containers.result_of(command.mission, "k") for command in commands]
+
+    for rounds in (1, 2):
+        for each in commands:
+            containers.start_command(each)
+        await until(lambda: len(fake.asked) == 140 * rounds)  # noqa: B023 - awaited in the loop
+        await until(lambda: all(found is None or found[0].ended_at for found in results()))
+    assert None not in results()
+    assert containers.is_running(commands[0].mission)
+    containers.end_commands(commands[0].mission)
+    assert containers.result_of(commands[0].mission, "k") is None
+    assert not containers.is_running(commands[0].mission)
 
 
 def at(namespace: str, number: int) -> RunInContainer:

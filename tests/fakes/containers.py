@@ -52,7 +52,8 @@ class FakeContainers:
         return self.known.get(key)
 
     def is_running(self, mission: ObjectRef) -> bool:
-        return any(_is_open(self.known[command.key]) for command in self._of(mission))
+        commands = self._of(mission)
+        return any(command.repeats or _is_open(self.known[command.key]) for command in commands)
 
     def end_commands(self, mission: ObjectRef) -> None:
         for command in self._of(mission):

@@ -31,7 +31,11 @@ _MESSAGE_BYTES = 2048
 _MAX_CONCURRENT, _MAX_PER_NAMESPACE = 128, 8
 """Concurrent commands, in total and per namespace, so that hanging ones leave room for others."""
 _MAX_RESULTS = 128
-"""Results that are kept, with their output; arbitrary, bounds memory to 32 MiB."""
+"""Results that are kept, with their output; arbitrary, bounds memory to 32 MiB.
+
+Those of commands that repeat come on top. There is one for each pod that works, and they end with
+their missions.
+"""
 _PROTOCOL = "v4.channel.k8s.io"
 _STDOUT, _STDERR, _EXIT_STATUS = 1, 2, 3
 
@@ -40,13 +44,17 @@ class _Command:
     """A command; its thread sets the attributes, and reconciles read them.
 
     Attributes:
+        repeats: whether it is started again and again.
         result: its state, and its standard output once it has ended; that of the latest run that
             succeeded if it repeats.
         last_failure: why the run before it failed, if it repeats one.
         is_cancelled: it was not started, because the Lease was lost while it was queued.
     """
 
-    def __init__(self, previous: tuple[Process, str] | None = None) -> None:
+    def __init__(
+        self, *, repeats: bool = False, previous: tuple[Process, str] | None = None
+    ) -> None:
+        self.repeats = repeats
         process, text = previous or (Process(), "")
         self.last_failure = process.problem
         self.result: tuple[Process, str] = (Process(last_failure=self.last_failure), text)
@@ -90,7 +98,9 @@ class ApiContainers:
         if previous is not None and is_started and not (command.repeats and previous.is_over):
             return
         self._drop_old_results()
-        state = _Command(previous.result if previous is not None else None)
+        state = _Command(
+            repeats=command.repeats, previous=previous.result if previous is not None else None
+        )
         self._commands[(command.mission, command.key)] = state
         self._api_client.requests["connect", "pods"] += 1
         state.running = self._loop_thread.submit(self._run(command, state))
@@ -101,9 +111,9 @@ class ApiContainers:
         return command.result if command is not None and not command.is_cancelled else None
 
     def is_running(self, mission: ObjectRef) -> bool:
-        """Return whether a command of a mission is still running."""
+        """Return whether a command of a mission is still running, or one repeats."""
         return any(
-            owner == mission and not command.is_over
+            owner == mission and (command.repeats or not command.is_over)
             for (owner, _), command in self._commands.items()
         )
 
@@ -132,7 +142,11 @@ class ApiContainers:
 
     def _drop_old_results(self) -> None:
         """Keep the latest results only; they are evaluated within a second or two."""
-        ended = [key for key, command in self._commands.items() if command.is_over]
+        ended = [
+            key
+            for key, command in self._commands.items()
+            if command.is_over and not command.repeats
+        ]
         for key in surplus(ended, limit=_MAX_RESULTS, namespace=lambda key: key[0].namespace):
             del self._commands[key]
 

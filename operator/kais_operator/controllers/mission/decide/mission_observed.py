@@ -98,7 +98,7 @@ class MissionObserved:
         renderer_problem: why patterns of checks cannot be evaluated; None when they can. No watch
             event reports the end of that either.
         execs: the commands of the checks in a running container, by the check's name.
-        has_commands: whether a command of the mission, of any attempt, runs in a container.
+        has_commands: whether a command of the mission, of any attempt, runs or repeats.
         container: the running container for such checks; None without a ready pod.
         reply: what the entry cell answered about the message of the latest attempt; None if there
             is no such message, or its result is recorded.
