@@ -7,6 +7,7 @@ by a command in the container (`call_decisions`), and `follow` notices them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from kais import approvals, mcp_servers
 from kais.agent_results import FailureClass
 from kais.approvals import ApprovalDecision, CallApproval
 
+_log = logging.getLogger(__name__)
 FOLLOW_S: Final = 0.5
 """How often decisions of another process are looked for."""
 
@@ -81,11 +83,17 @@ class Approvals:
     async def follow(self) -> None:
         """Notice the decisions that another process stores, until cancelled."""
         while True:
-            for call, decided in self._waiting.items():
-                recorded_call = self.state.approval(call)
-                if recorded_call is not None and recorded_call.outcome is not None:
-                    decided.set()
+            try:
+                self._notice()
+            except AgentError as exc:
+                _log.warning("cannot read decisions about calls: %s", exc)
             await asyncio.sleep(FOLLOW_S)
+
+    def _notice(self) -> None:
+        for call, decided in self._waiting.items():
+            recorded_call = self.state.approval(call)
+            if recorded_call is not None and recorded_call.outcome is not None:
+                decided.set()
 
     async def wait(self, request: CallApproval, expires_s: float) -> CallApproval:
         """Wait until a person decides about a call, or its time is over."""

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from agent_runtime import approvals as approvals_module
 from agent_runtime.approvals import ApprovalGate, Approvals
 from agent_runtime.clock import SystemClock
+from agent_runtime.errors import AgentError
 from agent_runtime.mind import ApprovalRule
 from agent_runtime.state import State, TaskRow
 from agent_runtime.tickets import Caller
-from kais.approvals import ApprovalDecision
+from kais.agent_results import FailureClass
+from kais.approvals import ApprovalDecision, CallApproval
 
 HOUR = 3600.0
 
 
-@pytest.mark.parametrize("decision", ["approve", "deny"])
-async def test_decision_that_comes_while_the_task_is_shown_as_waiting_counts_at_once(
-    tmp_path: Path, decision: Literal["approve", "deny"]
-) -> None:
-    state = State(tmp_path / "tasks.db")
+def state_with_task(folder: Path) -> State:
+    state = State(folder / "tasks.db")
     state.add_task(
         TaskRow(
             id="task",
@@ -35,6 +36,14 @@ async def test_decision_that_comes_while_the_task_is_shown_as_waiting_counts_at_
             body=b"",
         )
     )
+    return state
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_decision_that_comes_while_the_task_is_shown_as_waiting_counts_at_once(
+    tmp_path: Path, decision: Literal["approve", "deny"]
+) -> None:
+    state = state_with_task(tmp_path)
     approvals = Approvals(state, SystemClock())
 
     async def decide() -> None:
@@ -50,4 +59,41 @@ async def test_decision_that_comes_while_the_task_is_shown_as_waiting_counts_at_
     async with asyncio.timeout(60):
         refusal = await gate.refusal("call", "write_file", {"path": "fix.md"})
     assert (refusal is None) is (decision == "approve")
+    state.close()
+
+
+async def test_decision_of_another_process_is_noticed_after_the_state_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(approvals_module, "FOLLOW_S", 0.01)
+    state, other = state_with_task(tmp_path), State(tmp_path / "tasks.db")
+    approvals, read = Approvals(state, SystemClock()), state.approval
+    failed = asyncio.Event()
+
+    def fail(call: str) -> CallApproval | None:
+        failed.set()
+        raise AgentError(FailureClass.INTERRUPTED, "the state is locked")
+
+    shown = asyncio.Event()
+
+    async def show() -> None:
+        shown.set()
+
+    rules = {"write_file": ApprovalRule(timeout_s=HOUR, fails=False)}
+    gate = ApprovalGate("task", rules, approvals, lambda event: None, show)
+    following = asyncio.create_task(approvals.follow())
+    call = asyncio.create_task(gate.refusal("call", "write_file", {"path": "fix.md"}))
+    async with asyncio.timeout(60):
+        await shown.wait()
+        monkeypatch.setattr(state, "approval", fail)
+        await failed.wait()
+        monkeypatch.setattr(state, "approval", read)
+        [waiting] = other.approvals("task")
+        other.end_approval(
+            replace(waiting, outcome="approved", by="ana", decided_at=waiting.expires_at)
+        )
+        assert await call is None
+    following.cancel()
+    assert "cannot read decisions about calls: the state is locked" in caplog.text
+    other.close()
     state.close()
