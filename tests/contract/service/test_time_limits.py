@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +18,12 @@ from knowledge_client.error_codes import ErrorCode
 from knowledge_client.requests import list_facts
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
-from knowledge_service.errors import StoreUnavailable
+from knowledge_service.errors import ReadTimeout, StoreUnavailable
+from knowledge_service.ports.queries import Listing
 from knowledge_service.store.sqlite.db import read_pool, write_queue
 from knowledge_service.store.sqlite.repositories import fact_listings
 from knowledge_service.store.sqlite.store import SqliteStore
+from tests.knowledge_builders import ALL
 from tests.writer_gate import held_writer
 
 ENDLESS = (
@@ -79,20 +83,34 @@ async def test_more_such_lists_than_readers_end_and_recalls_go_on(
 
 
 async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for_one_fact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = SqliteStore(tmp_path / "other.db", reads_within=timedelta(seconds=8))
-    app = create_app(store, NoAuthentication())
-    http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
     response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
-    monkeypatch.setattr(fact_listings, "_statement", endless)
-    lists = [asyncio.create_task(http.get("/v1/facts")) for _ in range(9)]
-    await asyncio.sleep(0.5)
-    assert len((await http.post("/v1/recall", json={"query": "Java"})).json()["facts"]) == 1
-    assert (await http.get(f"/v1/facts/{response.json()['fact_id']}")).status_code == 200
-    assert not all(task.done() for task in lists), "some lists still run"
-    assert {answer.status_code for answer in await asyncio.gather(*lists)} <= {503, 504}
-    store.close()
+    release, started = threading.Event(), threading.Semaphore(0)
+    statement = fact_listings._statement
+
+    def held(listing: Listing) -> str:
+        """Hold the reader of a list until the event is set."""
+        started.release()
+        release.wait(60)
+        return statement(listing)
+
+    monkeypatch.setattr(fact_listings, "_statement", held)
+    # Without the service, whose slots for lists are as few.
+    with ThreadPoolExecutor(read_pool.READERS) as threads:
+        lists = [threads.submit(store.list_facts, Listing(ALL, 9)) for _ in range(9)]
+        try:
+            for _ in range(read_pool._BULK_READERS):
+                assert await asyncio.to_thread(started.acquire, timeout=60)
+            # A read that finds no reader is refused after 0.5 s.
+            recalled = await http.post("/v1/recall", json={"query": "Java"})
+            assert [fact["id"] for fact in recalled.json()["facts"]] == [response.json()["fact_id"]]
+            assert (await http.get(f"/v1/facts/{response.json()['fact_id']}")).status_code == 200
+            assert not all(each.done() for each in lists), "some lists still hold their reader"
+        finally:
+            release.set()
+    problems = {type(each.exception()) for each in lists}
+    assert problems <= {type(None), StoreUnavailable, ReadTimeout}
 
 
 async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
