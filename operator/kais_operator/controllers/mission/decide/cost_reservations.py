@@ -378,9 +378,12 @@ class _View:
             )
         shared = [limit for limit in self._limits if limit.sharing is not Sharing.RUN]
         limit = min(shared, key=self.left)
+        own = next((each for each in self._limits if each.sharing is Sharing.RUN), None)
+        most = _dollars(own.amount) if own is not None else "all of it, without budget.maxCost"
         return (
             f"{limit.name} is {_dollars(limit.amount)}, and other missions have spent or reserved "
-            "a part that this mission may need; it starts when they leave enough; "
+            f"so much that less is left than this mission may cost ({most}); it starts when they "
+            "leave enough; "
             f"{labels.RESERVATIONS} of {self._account.ref} lists them; to let more run at the same "
             "time, set budget.maxCost of the missions, or raise the limit"
         )

@@ -102,15 +102,25 @@ async def test_missions_at_once_do_not_get_the_same_money_twice(
     assert budgets_left(fake) == {"first": "1", "second": "0.25"}
 
 
-async def test_waiting_mission_names_the_limit_where_it_is_reserved_and_what_to_do() -> None:
-    fake = await serving({"maxCostPerHour": 1.0}, *works(budget={"maxCost": 0.75}))
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        pytest.param({"budget": {"maxCost": 0.75}}, "$0.75", id="budget of its own"),
+        pytest.param({}, "all of it, without budget.maxCost", id="no budget"),
+    ],
+)
+async def test_waiting_mission_names_the_limit_its_own_cost_and_what_to_do(
+    spec: Body, most: str
+) -> None:
+    fake = await serving({"maxCostPerHour": 1.0}, *works(**spec))
     await passes(fake, FIRST, SECOND)
     assert condition(fake, "Started", SECOND) == (
         "False",
         "BudgetReserved",
         (
             "budget.maxCostPerHour of Formation/demo/team is $1, and other missions have spent or "
-            "reserved a part that this mission may need; it starts when they leave enough; "
+            f"reserved so much that less is left than this mission may cost ({most}); it starts "
+            "when they leave enough; "
             "kais.io/reservations of Formation/demo/team lists them; to let more run at the same "
             "time, set budget.maxCost of the missions, or raise the limit"
         ),
