@@ -71,7 +71,7 @@ def test_write_that_breaks_the_rest_is_listed(log_entry: dict[str, Any]) -> None
         ),
     ],
 )
-def test_log_entryof_others_is_not_listed(log_entry: dict[str, Any]) -> None:
+def test_log_entry_of_others_is_not_listed(log_entry: dict[str, Any]) -> None:
     assert listed(log_entry) == []
 
 
