@@ -193,15 +193,18 @@ def ending(cluster: Cluster, mission: str) -> dict[str, Any]:
     """Give how a Mission ended, without what was learnt from it.
 
     The store of this test extracts by itself, so it learns something else than the recorded one.
+    Messages of earlier versions began with the outcome, also where the reason says it.
     """
     status = cluster.status("missions", mission)
+    message = status["message"].removeprefix(f"{status['outcome']}: ")
     conditions = [
         (condition["type"], condition["status"], condition["reason"])
         for condition in status["conditions"]
         if condition["type"] != "KnowledgeExtracted"
     ]
     counted = ("display", "knowledge", "conditions")
-    return {**{k: v for k, v in status.items() if k not in counted}, "conditions": conditions}
+    compared = {name: value for name, value in status.items() if name not in counted}
+    return {**compared, "message": message, "conditions": conditions}
 
 
 def condition_of(cluster: Cluster, mission: str, type_: str) -> str:
