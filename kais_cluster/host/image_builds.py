@@ -286,11 +286,18 @@ def _require_root() -> None:
 
 
 def _remove_unused_files(root: Path) -> None:
-    """Remove documentation except licences, translations and pip's bytecode, as slim images do."""
+    """Remove what slim images lack, too: documentation except licences, translations, old files.
+
+    Python's own tests and help pages go as well, and the bytecode of pip.
+    """
     for path in (root / "usr/share/doc").rglob("*"):
         if path.is_symlink() or (path.is_file() and path.name != "copyright"):
             path.unlink()
     for name in ("man", "info", "locale", "lintian"):
         shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
+    for name in (f"lib/python{PYTHON}/test", f"lib/python{PYTHON}/pydoc_data", "share/zoneinfo/right"):
+        shutil.rmtree(root / "usr" / name, ignore_errors=True)
+    for backup in (root / "var/cache/debconf").glob("*-old"):
+        backup.unlink()
     for folder in list((root / "usr/local").rglob("__pycache__")):
         shutil.rmtree(folder)

@@ -48,10 +48,10 @@ def test_the_model_server_installs_nothing_but_checked_packages() -> None:
     assert "--require-hashes --no-deps -r /requirements.txt" in install
 
 
-def test_the_image_of_minds_contains_bytecode() -> None:
+def test_the_image_of_minds_contains_bytecode_of_what_it_imports_and_no_other_program() -> None:
     build = instructions("agent_runtime/Dockerfile")
 
-    assert [line for line in build if "python -B -m agent_runtime.image_bytecode" in line]
+    assert [line for line in build if "python -B -m agent_runtime.image_files" in line]
 
 
 @pytest.mark.parametrize("path", PACKAGED_DOCKERFILES)
