@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from knowledge_service.startup_progress import Progress
 
-# A database without a migration to do is open earlier, so that no client gets 503.
+# Without a migration, the database is open before this, so that no client gets 503.
 _DELAY_S = 1.0
 
 
@@ -59,7 +59,7 @@ class StartupApp:
             await self._response_to(scope["path"])(scope, receive, send)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
-        """Let the server listen when the service is open, at the latest after the delay."""
+        """Let the server listen once the service is open, or after the delay if that is earlier."""
         await receive()
         stop = asyncio.Event()
         is_settled = asyncio.Event()

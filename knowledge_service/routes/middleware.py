@@ -79,7 +79,7 @@ class RequestMetrics:
 def record_span(
     spans: RequestSpans, scope: Scope, template: str, *, status: int, seconds: float
 ) -> None:
-    """Send a span of a request of an authenticated caller that belongs to the trace of a run."""
+    """Record a span of an authenticated request if it belongs to the trace of a run."""
     sent = (value for name, value in scope["headers"] if name == _TRACEPARENT)
     traceparent = trace_context.parse(next(sent, b"").decode("latin-1"))
     if traceparent is None:
@@ -99,5 +99,5 @@ def record_request(
     if _log.isEnabledFor(level):
         fields = {"route": template, "method": method, "status": status}
         extra = {"fields": {**fields, "ms": round(seconds * 1000, 2)}}
-        # Looking up the calling line would cost time in every request and tell nothing.
+        # Built by hand, because finding the calling line would cost time in every request.
         _log.handle(_log.makeRecord(_log.name, level, "", 0, "request", (), None, extra=extra))

@@ -35,9 +35,9 @@ class _UnreadStream(Exception):
 
 @contextmanager
 def closed_when_unread(send: Send) -> Iterator[Send]:
-    """Yield a channel; a client that stops reading ends the block and so the response.
+    """Yield `send` with a time limit; a client that stops reading ends the block and the response.
 
-    Otherwise such a client would hold its subscription.
+    Without the limit, such a client would keep its subscription.
     """
 
     async def send_in_time(message: Message) -> None:
@@ -63,7 +63,7 @@ class CallerGuard:
         principal: Principal,
         speak_as: Callable[[Principal], Principal],
     ) -> None:
-        """Guard a stream of `principal`; `speak_as` derives it from the one of the token."""
+        """Guard a stream of `principal`, which `speak_as` derives from that of the token."""
         self._authenticator = services.authenticator
         self._bearer = bearer
         self._speak_as = speak_as
@@ -71,7 +71,7 @@ class CallerGuard:
         self._checked_at_s = time.monotonic()
 
     async def has_changed(self, now_s: float) -> bool:
-        """Return whether the token is invalid now, or stands for other rights or another caller."""
+        """Return whether the token is now invalid, or identifies a caller with other rights."""
         if now_s - self._checked_at_s < _REAUTHENTICATION_S:
             return False
         self._checked_at_s = now_s

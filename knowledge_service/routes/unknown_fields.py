@@ -65,9 +65,9 @@ def unknown_body_fields(
 
 
 def _model_of(models: tuple[type[BaseModel], ...], value: Any) -> type[BaseModel] | None:
-    """Return the model of a value: of several, the one whose literal field has the value's text.
+    """Return the model of a value; of several models, the one whose literal field matches.
 
-    None if no model fits, which validation rejects.
+    None if no model matches; validation rejects such a value.
     """
     if len(models) <= 1:
         return models[0] if models else None
@@ -98,7 +98,7 @@ def _violation(
 
 @functools.cache
 def _fields(model: type[BaseModel]) -> dict[str, tuple[tuple[type[BaseModel], ...], int]]:
-    """Map a model's field names and aliases to the nested models and the bound of a list."""
+    """Map a model's field names and aliases to their nested models and the maximum of a list."""
     fields: dict[str, tuple[tuple[type[BaseModel], ...], int]] = {}
     for name, field in model.model_fields.items():
         bounds = (getattr(bound, "max_length", None) for bound in field.metadata)

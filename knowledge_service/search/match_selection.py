@@ -11,8 +11,8 @@ from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.snapshot import Matches, RowRequest, Snapshot
 
-# The rows of this many of the best matches are read at once, or of twice the limit if that is more.
-# Further rows are read when the filters leave too few.
+# The first batch has the rows of this many of the best matches, or of twice the limit if that is
+# more. Larger batches follow while too few rows pass the filters.
 _BATCH, _MAX_MATCHES = 48, 20_000
 
 
@@ -20,7 +20,7 @@ _BATCH, _MAX_MATCHES = 48, 20_000
 class SearchQuery:
     """The query of a retrieval. Without `now`, relative dates count from 1970.
 
-    `synonyms` are groups of words that find each other, beside those of the thesaurus.
+    `synonyms` are groups of words that match each other, in addition to the thesaurus.
     """
 
     text: str

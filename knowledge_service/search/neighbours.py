@@ -67,7 +67,7 @@ def _best_by_text(text: Mapping[int, float], count: int) -> list[int]:
 
 
 def _best_neighbours(scores: Scores, nearby: Sequence[int]) -> NDArray[np.intp]:
-    """Choose the positions whose facts, together with their own neighbours, match best."""
+    """Choose the positions with the best sums of their own scores and those of their neighbours."""
     ordinals = np.array(nearby, dtype=np.intp)
     if len(ordinals) <= _MAX_NEIGHBOURS:
         return ordinals

@@ -51,7 +51,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class RankerConfig:
-    """Which optional features rank.
+    """The optional ranking features that are enabled.
 
     Without `use_conversations`, speakers, turns and sessions neither add candidates nor change
     a score, and do not keep near-duplicates apart: nothing of `ranking.conversations` runs, and
@@ -68,7 +68,7 @@ DEFAULT_CONFIG = RankerConfig()
 
 @dataclass(frozen=True)
 class Gathered:
-    """What is known of the candidates of a query before they are ranked."""
+    """The candidates of a query with the evidence for each, before they are ranked."""
 
     query: ParsedQuery
     now: datetime

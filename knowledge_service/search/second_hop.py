@@ -1,10 +1,11 @@
-"""The second hop: turns that share rare words with the best ones, for answers of several turns.
+"""The second hop: finds turns that share rare words with the best, for answers that span turns.
 
-    the best turns -> their rare words -> a second match with these -> the order behind the best
+    the best turns -> their rare words -> a second match with these -> results after the best
 
 A question about Ada's holiday finds the turn where she names the place; the other turns about it
-name the place and not the holiday. The best `UNCHANGED_RESULTS` of the first match stay first,
-so the hop only decides what follows them. It is for conversations: facts elsewhere are complete.
+name the place and not the holiday. The best `UNCHANGED_RESULTS` of the first match stay first, so
+the hop only decides what follows them. It applies to conversations only, because other facts are
+complete in themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ WEIGHT = 0.35
 _MOST_TERMS = 12
 # A word is rare if it is in at most this share of the searched facts, or in at most this many.
 _RARE_SHARE, _RARE_COUNT = 0.02, 3
-# Scores behind the best results are lowered to theirs, each a little more than the one before.
+# A score after the best results is at most the last of theirs, less this share for each position.
 _STEP = 1e-9
 
 
@@ -50,10 +51,10 @@ def new_terms(best: Sequence[Candidate], query_terms: Set[str]) -> Counter[str]:
 
 
 def rare_terms(counts: Counter[str], scores: Scores) -> dict[str, float]:
-    """Choose the terms of the hop with their weight; `scores` is the match of all of them.
+    """Choose the terms of the hop, with their weight; `scores` must be a match of all `counts`.
 
-    A term that is in no other fact leads nowhere. Preferred are terms of several of the best, then
-    the rarest.
+    A term that occurs in only one fact is left out. Terms of several of the best turns come first,
+    then the rarest.
     """
     documents = scores.document_counts()
     max_documents = max(_RARE_COUNT, _RARE_SHARE * len(scores.values))
@@ -63,9 +64,9 @@ def rare_terms(counts: Counter[str], scores: Scores) -> dict[str, float]:
 
 
 def merge(first: Sequence[Ranked], second: Sequence[Ranked]) -> list[Ranked]:
-    """Put the results of the second match behind the best of the first, best first.
+    """Append the results of the second match to the best of the first, best first.
 
-    A score that would pass the last of the best is lowered by the factor `x_hop`.
+    A score that exceeds the last of the best is lowered by the factor `x_hop`.
     """
     best = list(first[:UNCHANGED_RESULTS])
     bound = best[-1].score

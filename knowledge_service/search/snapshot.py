@@ -51,9 +51,10 @@ class RowBatch:
     """The answer to a `RowRequest`.
 
     Attributes:
-        links: pairs of a requested fact and a visible one. Of a fact with more than `MOST_LINKED`
-            links in one direction, those to requested candidates are complete; of the others, those
-            are left out whose other ends are in the newest scopes, and the newest facts of these.
+        links: pairs of a requested fact and a visible one. If a fact has more than `MOST_LINKED`
+            links in one direction, all its links to requested candidates are included, but only the
+            first of its other links, by the number of the scope and then of the fact at the other
+            end.
         same_key: live facts of all visible scopes that share a key with one of `keys_of`.
         outcomes: the outcomes of runs that recalled one of `outcomes_of`, as far as the reader may
             see them.
@@ -77,7 +78,7 @@ class Snapshot(Protocol):
         ...
 
     def match(self, terms: Mapping[str, float], related: Related) -> Matches:
-        """Score every document of the searched scopes by weighted terms, and find the nearest."""
+        """Score every document of the searched scopes, and find the nearest by embedding."""
         ...
 
     def scores(self, terms: Mapping[str, float], related: Related | None = None) -> Scores:

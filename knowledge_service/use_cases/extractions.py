@@ -68,9 +68,10 @@ def replay_extraction(
     config = store.scope_configs([run.scope]).get(run.scope)
     settings = config.extraction if config else ExtractionConfig()
     record = job.read_record(store, key, run, settings)
-    # What the run stored is compared below, and is not to be kept from the model.
+    # The facts of the first extraction are not in the record, so the model may draw them again.
+    # They are compared below.
     calls = job.StoredCalls(store, key, models.now)
-    # A call may take minutes, and holds a thread that writes need, too.
+    # A call may take minutes and occupies a thread that writes need as well, so only one runs.
     if not models.replaying.acquire(blocking=False):
         raise Conflict("another replay asks a model now; try again when it has ended")
     try:

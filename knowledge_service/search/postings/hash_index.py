@@ -23,8 +23,9 @@ SIZE = _ENTRY.itemsize
 TOMBSTONE = 0
 """The prefix of an erased fact's hash; the entry keeps its position and its number."""
 
-# Recent entries are kept apart until they reach this number or this share of all. A scope with no
-# more entries is treated as recent as a whole, because arrays would cost more than they save.
+# Recent entries are held outside the sorted arrays until they reach this number and this share of
+# all entries. A scope with fewer entries has no arrays, because they would cost more than they
+# save.
 _MIN_RECENT, _RECENT_SHARE = 32, 16
 
 Entries = NDArray[np.void]

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class RowRange(NamedTuple):
-    """Rows of one bucket of a scope: those of runs from `first` up to `end`."""
+    """The rows of one bucket of a scope whose segments begin in [`first`, `end`)."""
 
     scope_no: int
     bucket: int

@@ -22,7 +22,7 @@ Numbers = NDArray[np.uint32]
 
 
 class Columns(NamedTuple):
-    """Postings: the documents ascending, how often the term is in each, how long each is."""
+    """Postings as columns: ascending document positions, term frequencies, document lengths."""
 
     ordinals: NDArray[np.int32]
     frequencies: NDArray[np.uint8]
@@ -34,19 +34,19 @@ class Columns(NamedTuple):
         return self.ordinals.nbytes + self.frequencies.nbytes + self.lengths.nbytes
 
     def slice_(self, first: int, end: int) -> Columns:
-        """Return those from one up to another."""
+        """Return the postings from index `first` up to `end`."""
         ordinals, frequencies, lengths = self
         return Columns(ordinals[first:end], frequencies[first:end], lengths[first:end])
 
     def shifted(self, first: int) -> Columns:
-        """Return them with places that count from so many documents before."""
+        """Return the postings with `first` added to each position."""
         return Columns(self.ordinals + np.int32(first), self.frequencies, self.lengths)
 
 
 class TermPostings(NamedTuple):
-    """What some documents have of a term, which is named by its place among the asked.
+    """The postings of one term in some documents; `term` is its index among the query's terms.
 
-    The places of the postings count from document `first` of the scope.
+    The positions of the postings count from document `first` of the scope.
     """
 
     term: int
@@ -56,15 +56,15 @@ class TermPostings(NamedTuple):
 
 @dataclass(frozen=True)
 class ScopePostings:
-    """The documents of a scope in their order, and what they have of the asked terms.
+    """The documents of a scope, in order, with their postings of the query's terms.
 
-    The numbers of their facts come in pieces. What is found of a document is ascending by term.
+    The fact numbers are in several arrays. The postings of a document are ascending by term.
     """
 
     numbers: Sequence[Numbers]
     count: int
     live: int
-    """How many of them are no tombstones."""
+    """The number of documents that are not tombstones."""
     total_length: int
     postings: Sequence[TermPostings]
 
@@ -129,6 +129,6 @@ def find_postings(
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
-    """Join postings whose documents ascend from part to part, as arrays of their own."""
+    """Join postings whose documents ascend from part to part into new arrays."""
     ordinals, frequencies, lengths = zip(*parts, strict=True)
     return Columns(np.concatenate(ordinals), np.concatenate(frequencies), np.concatenate(lengths))

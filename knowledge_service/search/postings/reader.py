@@ -40,13 +40,13 @@ class _Postings:
     columns: Columns
 
     def until(self, documents: int) -> Columns:
-        """Return the postings in the first `documents` documents; these must not be more."""
+        """Return the postings in the first `documents` documents, which this entry must cover."""
         if documents == self.documents:
             return self.columns
         return self.columns.slice_(0, int(self.columns.ordinals.searchsorted(documents)))
 
     def without(self, ordinal: int) -> _Postings:
-        """Return them without the document at this position, which was erased."""
+        """Return the postings without the erased document at this position."""
         index = int(self.columns.ordinals.searchsorted(ordinal))
         if index == len(self.columns.ordinals) or self.columns.ordinals[index] != ordinal:
             return self
@@ -125,7 +125,7 @@ def _read_missing(
 ) -> None:
     """Read what the cache lacks for all scopes at once, and store it in `postings` and the cache.
 
-    A missing entry is read completely. One with fewer documents than the scope gets the new ones.
+    A missing entry is read completely. An entry with fewer documents than the scope is extended.
     """
     terms = query_terms.tolist()
     incomplete: dict[int, list[int]] = {}
@@ -177,7 +177,7 @@ def _read_sharded(
     scope_no: int,
     entries: Sequence[tuple[int, _Postings | None]],
 ) -> list[list[Columns]]:
-    """Return the postings of terms in the sharded segments: those of its entry, those of rows."""
+    """Return the postings of each term in the sharded segments: from its entry, then from rows."""
     end = layout.sharded_count
     parts: list[list[Columns]] = []
     unread: list[tuple[int, Sequence[tuple[int, bytes]]]] = []
@@ -196,6 +196,6 @@ def _cached_until(entry: _Postings | None, count: int) -> int:
     """Return the first document to read, at most `count`.
 
     It is the start of the segment in which the entry ends: that segment was not sharded when the
-    entry was made, and is read anew.
+    entry was made, and is read again.
     """
     return min(entry.documents // SHARD_SIZE * SHARD_SIZE, count) if entry else 0

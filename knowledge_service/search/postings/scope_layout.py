@@ -1,4 +1,4 @@
-"""The documents of a scope: full runs by number and length alone, the rest decoded whole."""
+"""The cached documents of a scope: sharded segments without postings, the others decoded whole."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from knowledge_service.search.postings.index_rows import RowRange, Source
 from knowledge_service.search.postings.posting_lists import Columns, Numbers, TermPostings
 from knowledge_service.search.postings.segment_codec import DOCUMENTS, SHARD_SIZE
 
-# The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
+# Documents after the sharded segments are decoded in up to three parts. Each ends at a multiple of
+# one of these sizes.
 _TAIL_SIZES = (512, 64, 1)
-# In scopes with at least as many documents, joined postings of a term cost less than those of each
-# stretch. Smaller scopes have few postings, and an entry for each would fill the cache.
+# In a scope of at least this many documents, reading the joined postings of a term costs less than
+# reading them from each segment. Smaller scopes have few postings, and an entry for each term would
+# fill the cache.
 _MIN_CACHED_BY_TERM = 512
 
 
@@ -37,7 +39,7 @@ class Documents:
         return self.numbers.nbytes + self.lengths.nbytes
 
     def without(self, ordinal: int) -> Documents:
-        """Return them with a tombstone at a place."""
+        """Return these documents with a tombstone at a position."""
         if ordinal >= len(self.numbers):
             return self
         numbers, lengths = self.numbers.copy(), self.lengths.copy()
@@ -47,7 +49,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class DecodedSegment:
-    """A stretch with all its terms, ascending; the last stands twice, so that there is a next.
+    """A decoded segment. `terms` ascend; the last is repeated, so that every search hits an entry.
 
     The postings of term n are those from `spans[n][0]` up to `spans[n][1]`.
     """
@@ -65,16 +67,16 @@ class DecodedSegment:
         return self.documents.size_bytes + sum([column.nbytes for column in columns])
 
     def without(self, ordinal: int) -> DecodedSegment | None:
-        """Return it as it is, or None when it has that document: it is soon decoded again."""
+        """Return this segment; None if it has the document, because it must be decoded again."""
         is_inside = self.first <= ordinal < self.first + len(self.documents.numbers)
         return None if is_inside else self
 
     def covers(self, first: int, end: int) -> bool:
-        """Return whether it has exactly the documents from `first` up to `end`."""
+        """Return whether the segment has exactly the documents from `first` up to `end`."""
         return self.first == first and len(self.documents.numbers) == end - first
 
     def postings_of(self, terms: NDArray[np.int64]) -> list[TermPostings]:
-        """Return the postings of those terms that it has."""
+        """Return the postings of those terms that the segment has."""
         if not len(self.terms):
             return []
         positions = self.terms[:-1].searchsorted(terms)
@@ -88,7 +90,7 @@ class DecodedSegment:
 
 @dataclass(frozen=True)
 class ScopeLayout:
-    """The runs of a scope: documents of those that are split, and the stretches behind them."""
+    """The segments of a scope: the documents of the sharded ones, then the decoded ones."""
 
     count: int
     sharded: Documents | None
@@ -96,22 +98,22 @@ class ScopeLayout:
 
     @property
     def sharded_count(self) -> int:
-        """Return the number of documents in full runs."""
+        """Return the number of documents in sharded segments."""
         return len(self.sharded.numbers) if self.sharded else 0
 
     @property
     def is_cached_by_term(self) -> bool:
-        """Return whether the joined postings of a term are a cache entry of their own."""
+        """Return whether the joined postings of each term are cached as an entry of their own."""
         return self.count >= _MIN_CACHED_BY_TERM
 
     @functools.cached_property
     def numbers(self) -> Sequence[Numbers]:
-        """Return the fact numbers of all documents, in pieces."""
+        """Return the fact numbers of all documents, in several arrays."""
         return [piece.numbers for piece in self._pieces]
 
     @functools.cached_property
     def live(self) -> int:
-        """Return the number of documents that are no tombstones."""
+        """Return the number of documents that are not tombstones."""
         return sum([piece.live for piece in self._pieces])
 
     @functools.cached_property
@@ -131,7 +133,7 @@ class ScopeLayout:
         return sharded_bytes + sum([decoded.size_bytes for decoded in self.segments])
 
     def without(self, ordinal: int) -> ScopeLayout:
-        """Return it with a tombstone at a place; what held that document is soon decoded again."""
+        """Return the layout with a tombstone; a decoded segment with that document is dropped."""
         sharded = self.sharded.without(ordinal) if self.sharded else None
         segments = [
             remaining
@@ -152,9 +154,9 @@ _EMPTY = ScopeLayout(-1, None, ())
 def read_layouts(
     source: Source, cache: LruCache, scope_nos: Sequence[int]
 ) -> dict[int, ScopeLayout]:
-    """Read the layouts of scopes, from the cache as far as they are current.
+    """Read the layouts of scopes; current ones come from the cache.
 
-    Scopes without documents have none: a reader of everything sees thousands of them.
+    Scopes without documents have no layout, because a reader of everything sees thousands of them.
     """
     counts = source.counts(scope_nos)
     scope_nos = [number for number in scope_nos if counts.get(number)]

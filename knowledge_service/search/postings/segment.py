@@ -130,7 +130,7 @@ def slice_documents(source: Segment, start: int, size: int) -> Segment:
 
 
 def gaps(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
-    """Return the distance from each start to the next, like `diff` at a third of its cost."""
+    """Return the distance from each start to the next, at a third of the cost of `np.diff`."""
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
     ends[-1:] = end

@@ -13,8 +13,8 @@ from knowledge_service.search import thesaurus
 from knowledge_service.search.text import analyser
 from knowledge_service.search.thesaurus import Group
 
-# Not imported by name: the order of constants is part of the ranker's name, and a formatter sorts
-# imports.
+# Assigned instead of imported by name: the version of the ranker depends on the order of these
+# constants, and a formatter sorts imports.
 _QUERY_STOP_WORDS, _WEAK_WORDS = thesaurus.QUERY_STOP_WORDS, thesaurus.WEAK_WORDS
 _STOP_WORDS = thesaurus.STOP_WORDS
 RELATED_WEIGHT = 0.8
@@ -27,7 +27,7 @@ Table = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class ExpandedTerms:
-    """The weights of a query's terms, followed by those of the terms that were added to them.
+    """The weights of a query's terms, followed by the weights of added terms.
 
     `related` maps each added term to the query's terms that it is related to.
     """
@@ -42,8 +42,9 @@ def expand_terms(
     """Add related terms to those of a query.
 
     Words such as "get" and "kind", which say little in any text, weigh less and add no terms. Words
-    that phrase a question, such as "happen" and "new", weigh a little less. The groups of
-    `synonyms` are added first, each word of a group for the others, also for words that weigh less.
+    that phrase a question, such as "happen" and "new", weigh a little less. Before the thesaurus,
+    each word of the query, even one that weighs less, adds the other words of its groups in
+    `synonyms`.
     """
     reduced = _reduced_weights()
     weights = {term: reduced.get(term, 1.0) for term in query_terms}
@@ -92,7 +93,7 @@ def _reduced_weights() -> dict[str, float]:
 
 @functools.cache
 def related_tables() -> tuple[tuple[Table, int], ...]:
-    """Return the tables of the thesaurus: related terms by term, and how many are added at most."""
+    """Return the tables of the thesaurus, each with the maximum number of terms that it adds."""
     return (
         (_mutual(thesaurus.DERIVATIONS), _MOST_DERIVATIONS),
         (_mutual(thesaurus.SYNONYMS), _MOST_SYNONYMS),
@@ -117,7 +118,7 @@ def _terms(vocabulary: Iterable[str]) -> tuple[str, ...]:
 
 
 def _declared_terms(vocabulary: Iterable[str]) -> Group:
-    """Return the term of each word: an identifier stands for itself, not for its parts."""
+    """Return the term of each word; of an identifier, the whole and not its parts."""
     return tuple(
         terms[0] for terms in (tuple(analyser.sequence(word)) for word in vocabulary) if terms
     )

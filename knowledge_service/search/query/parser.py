@@ -37,7 +37,7 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 class ParsedQuery:
     """A parsed query. Phrases and names are case-folded.
 
-    `related` maps each of `terms` that was added to the query's own terms that it is related to.
+    `related` maps each added term in `terms` to the query's own terms that it is related to.
     `answer_pattern` matches texts with the expected answer type; None when any text may answer.
     """
 
@@ -54,7 +54,7 @@ class ParsedQuery:
 def parse(text: str, now: datetime, synonyms: Sequence[Sequence[str]] = ()) -> ParsedQuery:
     """Parse a query; relative dates count from `now`.
 
-    `synonyms` are groups of words that find each other, beside those of the thesaurus.
+    `synonyms` are groups of words that match each other, in addition to the thesaurus.
     """
     query_terms = tuple(dict.fromkeys(analyser.sequence(text)))
     # "before 7 May" does not ask for facts of 7 May.

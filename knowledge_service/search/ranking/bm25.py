@@ -28,8 +28,8 @@ from knowledge_service.search.text import term_ids
 # Usual values for short passages: the length of a sentence says less than that of a page.
 _K1 = 0.9
 _B = 0.4
-# Up to this number of documents, a partition finds the threshold. Beyond it, the best of each chunk
-# are found first.
+# Up to this number of documents, the threshold is found by one partition of all scores. Beyond it,
+# only the best score of each chunk is partitioned.
 _PARTITION_LIMIT = 16_384
 _CHUNK = 64
 
@@ -59,7 +59,7 @@ class Bm25Weights:
 
 _NO_WEIGHTS = Bm25Weights(np.empty(0), 1.0)
 Related = Mapping[str, Sequence[str]]
-"""The terms that a query was expanded by, and the query's own terms that each is related to."""
+"""Maps each term that was added to a query to the query's own terms that it is related to."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Scores:
     """The score of every document of the visible scopes; 0 without any term.
 
     Documents are identified by their position: scope after scope, each in insertion order.
-    `concepts` maps the numbers of related terms, and of the terms of the query that these stand
-    for, to the number of the latter.
+    `concepts` maps the number of each related term to that of the query's term that it stands for,
+    and the number of that term to itself.
     """
 
     scopes: Sequence[ScopePostings]
@@ -121,8 +121,8 @@ class Scores:
     def text_scores(self, ordinals: NDArray[np.int64]) -> Floats:
         """Return the scores of some documents in which each concept counts once.
 
-        What further terms of a concept add to the best of them is left out. Lucene's SynonymQuery,
-        too, scores synonyms as one term. `ordinals` must be ascending.
+        Only the best term of a concept counts. Lucene's SynonymQuery also scores synonyms as one
+        term. `ordinals` must be ascending.
         """
         sums = {concept: np.zeros(len(ordinals)) for concept in self.concepts.values()}
         best = {concept: np.zeros(len(ordinals)) for concept in sums}

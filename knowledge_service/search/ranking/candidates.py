@@ -84,7 +84,7 @@ class Candidate(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """Return the key of supersession, case-folded; None unless both halves are set."""
+        """Return the key of supersession, case-folded; None if a part is missing."""
         if self.subject and self.predicate:
             return self.subject.casefold(), self.predicate.casefold()
         return None

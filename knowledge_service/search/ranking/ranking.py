@@ -44,14 +44,15 @@ _NEUTRAL_RATE = 0.5
 _PRIOR_OUTCOMES = 4
 # (minimum, span): a factor is the minimum for the share 0, and minimum plus span for the share 1.
 _USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)
-# The influence of age on a score: when the query asks for the current state, and otherwise.
+# The influence of age on a score, when the query asks for the current state and when it does not.
 _RECENT_NOW, _RECENT = 0.4, 0.05
 # The confidence of facts that are remembered without one.
 _DEFAULT_CONFIDENCE = 0.5
-# For a query about now, the ages of facts are compared that have this share of the best sum.
+# A query about the current state compares the ages of the facts whose sum is at least this share of
+# the best sum.
 _RIVAL = 0.5
 _HALF_LIFE_US = 90 * 86_400_000_000
-# The bounds of what others can change of a score, each factor and all together.
+# The bounds of the factors that other actors can influence, for each factor and for their product.
 _LOW, _HIGH = 0.8, 1.25
 _INFLUENCED = ("x_recency", "x_confidence", "x_usefulness")
 TALK, RUN, OBSERVATION, FACT = "talk", "run", "observation", "fact"
@@ -112,7 +113,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the ranker knows of a fact besides its row: its conversation, and what kind it is of."""
+    """Data that the ranker derives for a candidate, such as its conversation."""
 
     conversation: Conversation | None
     kind: str
@@ -215,7 +216,7 @@ def factors_of(
 
 
 def _occurring(phrases: Iterable[str], rows: Iterable[Candidate]) -> tuple[str, ...]:
-    """Return the phrases that a row may have: one search of all rows rules out most of them."""
+    """Return the phrases that may occur in a row; one search of the joined rows excludes most."""
     contents = "\n".join([row.content for row in rows]).casefold()
     return tuple([phrase for phrase in phrases if phrase in contents])
 
@@ -225,9 +226,10 @@ def _compare_ages(
     evidence: Evidence,
     factors: Mapping[int, dict[str, float]],
 ) -> None:
-    """Replace the age factor of the best rows by their order in time, for a query about now.
+    """Replace the age factors of the best rows by their order in time.
 
-    The age of an old fact says little about the next old one. `sums` are negative and ascending.
+    For a query about the current state, the age factors of old facts would differ too little.
+    `sums` are negative and ascending.
     """
     enough = sums[0][0] * _RIVAL if sums else 0.0
     rivals = [number for negative_sum, number in sums if negative_sum <= enough < 0]
@@ -262,7 +264,7 @@ def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranke
 
 
 def _add_bound(factors: dict[str, float]) -> float:
-    """Add the factor that keeps what others can change within its bounds; return it, or 1."""
+    """Add the factor that bounds the product of the influenced factors; return it, or 1."""
     product = 1.0
     for name in _INFLUENCED:
         product *= factors.get(name, 1.0)
@@ -399,7 +401,7 @@ def _factors(
 def _speaker_factors(
     query: ParsedQuery, rows: Iterable[Candidate], weights: Weights
 ) -> dict[int, float]:
-    """Return factors for speakers: the person that the query is about, or somebody else."""
+    """Return the factors of turns: spoken by the person that the query is about, or by another."""
     if not query.names:
         return {}
     learned = weights.factors
@@ -424,9 +426,9 @@ def _is_dated(
     periods: Sequence[dates.Moment | dates.Span],
     stated_days: Sequence[dates.Moment],
 ) -> bool:
-    """Return whether a fact is of one of the periods, or names a day in it ("yesterday").
+    """Return whether a fact dates from one of the periods, or names a day in it ("yesterday").
 
-    A fact without a day of its own counts as of the day on which it was recorded.
+    A fact that states no day dates from the day on which it was recorded.
     """
     stated = [datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in stated_days]
     start = stated[0] if stated else _moment(row.since_us)

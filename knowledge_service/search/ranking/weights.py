@@ -38,7 +38,7 @@ class InvalidWeights(ValueError):
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights by name, the factors as such (no logarithms), and the digest of the file."""
+    """The weights by name, the factors (no longer as logarithms), and the digest of the file."""
 
     additive: Mapping[str, float]
     factors: Mapping[str, float]

@@ -50,7 +50,7 @@ _DAY_OFFSETS = {"yesterday": -1, "tomorrow": 1}
 _LONGEST_DATE = 32
 # A longer span is represented by its first days, a little more than a month.
 _MOST_DAYS = 40
-# A century before, and a year after, must still be in the calendar.
+# The years of `today` for which a century before and a year after are still in the calendar.
 _FIRST_YEAR, _LAST_YEAR = 200, 9900
 _LONG = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -154,7 +154,7 @@ def _of_calendar(question: str) -> list[Moment | Span]:
 
 
 def comparisons(question: str) -> dict[Moment, Span]:
-    """Return the dates after "before", "after" or "since", with the spans that they stand for."""
+    """Return the dates that follow "before", "after" or "since", each with the span it limits."""
     return dict(_find_comparisons(question)) if _CALENDAR.search(question) else {}
 
 
@@ -192,7 +192,7 @@ def _season(name: str, year: int) -> Span:
 
 
 def relative(text: str, today: date) -> Iterator[Span]:
-    """Yield the spans that a text names relative to `today`; none at the ends of the calendar."""
+    """Yield the spans that a text names relative to `today`; none near the ends of the calendar."""
     if not (_RELATIVE.search(text) and _FIRST_YEAR <= today.year <= _LAST_YEAR):
         return
     for match in _DAY_WORD.finditer(text):

@@ -30,7 +30,7 @@ def term_ids_of(text: str) -> bytes:
         cached, chunks = _memory.chunks, text.split()
         packed = b"".join(map(cached.__getitem__, chunks))
         if len(cached) >= _MAX_CHUNKS or cached.long >= _MAX_LONG_CHARACTERS:
-            # A thread that is about to look for months in the old cache keeps using it.
+            # The local variable keeps the old cache, which this call still reads below.
             _memory.chunks = cached.next()
         if cached.months.isdisjoint(chunks) or not analyser.has_digits(text):
             return packed
@@ -62,11 +62,11 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
 
 
 class _ChunkCache(dict[str, bytes]):
-    """A cache of packed term numbers by the text between two spaces, which mostly repeats.
+    """A cache of packed term numbers by chunk: the text between two spaces, which often repeats.
 
     A full cache is replaced by a new one, which takes over the entries that are used. Tracking the
-    order of use would cost more, and starting empty would forget every word of a store because of
-    its numbers.
+    order of use would cost more. An empty new cache would lose frequent words only because many
+    numbers, which never repeat, filled the old one.
     """
 
     def __init__(self, previous: _ChunkCache | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Trigrams of texts: which texts can contain another text, whatever its case.
+"""Trigrams of texts, which narrow a case-insensitive search for a part of a text.
 
-The trigrams of a text are a superset of those that a match needs, so the text of a candidate is
-compared afterwards. Each character begins a trigram, also the last two, so that a text of one or
-two characters is the prefix of a trigram.
+A text that has the trigrams of a query need not contain the query, so the text of each candidate is
+compared afterwards. Each character begins a trigram, even the last two, so a query of one or two
+characters is the prefix of a trigram.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ SIZE = 3
 # The index cuts terms at ASCII characters other than letters and digits.
 _SEPARATORS = {code: 0xE000 + code for code in range(128) if not chr(code).isalnum()}
 _END = "\ue0ff" * (SIZE - 1)
-# All trigrams of a query of 26 characters; more of a longer text exclude few further candidates.
+# All trigrams of a query of 26 characters; further ones would exclude few more candidates.
 _MAX_TRIGRAMS = 24
 
 
 def document(parts: Iterable[str | None]) -> str:
-    """Return the different trigrams of some texts, separated by spaces, in order."""
+    """Return the distinct trigrams of some texts, sorted and separated by spaces."""
     trigrams: set[str] = set()
     for part in parts:
         if part:
@@ -28,9 +28,9 @@ def document(parts: Iterable[str | None]) -> str:
 
 
 def of_query(text: str) -> list[str]:
-    """Return different trigrams that the document of each text with `text` in it has.
+    """Return distinct trigrams that the document of every text containing `text` has.
 
-    A text of one or two characters has one term, which is shorter.
+    A text of one or two characters gives a single, shorter term.
     """
     normalized = _normalize(text)
     last = len(normalized) - SIZE

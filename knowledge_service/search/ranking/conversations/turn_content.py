@@ -10,9 +10,10 @@ from knowledge_service.search.text import analyser, dates
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _QUESTION_ENDINGS = ("?", '?"', "?\u201d")
-# Up to this many words beside its questions are a greeting or a comment ("Wow, congratulations!").
+# A turn that asks may state up to this many words: a greeting or a comment ("Congratulations!").
 _GREETING_WORDS = 6
-# A turn of up to this many words says little. A heading (day, time, name) has up to so many more.
+# A turn of up to this many words says little. Its heading (day, time, name) may have this many
+# more.
 _SHORT_WORDS, _HEADING_WORDS = 6, 12
 # This many characters of a script without spaces, such as Japanese, count as one word.
 _CHARACTERS_PER_WORD = 2

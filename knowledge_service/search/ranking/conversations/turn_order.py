@@ -12,8 +12,8 @@ from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import grouping, speakers
 from knowledge_service.search.ranking.conversations.grouping import Conversation
 
-# Turns of a session that are written at once are closer together. Selected turns leave gaps.
-# Arbitrary.
+# Turns that are further apart belong to two sessions. Within a session, turns that were not
+# selected leave gaps. Arbitrary.
 _MAX_GAP = 48
 # Above the number of any turn, so that the positions of two runs never overlap.
 _RUN_STRIDE = 1 << 32
@@ -27,8 +27,8 @@ def order_turns(
 ) -> Mapping[int, int]:
     """Return the position of each fact: the index position, unless turn numbers contradict it.
 
-    Several clients that write a conversation at once interleave its turns. The positions of such a
-    session follow its turn numbers. Turns that are far apart under one name are two sessions.
+    Clients that write a conversation concurrently interleave its turns; such a session is ordered
+    by its turn numbers. Turns of one conversation that are far apart are two sessions.
     """
     by_conversation: dict[Conversation, list[tuple[int, int, int]]] = {}
     for number, conversation in conversations.items():
