@@ -77,7 +77,7 @@ class SqliteEventTable:
 
 
 def select_events(tables: str, conditions: str) -> str:
-    """Return a query for `read_events`; among `tables` is `event e`, `conditions` may sort."""
+    """Return a query for `read_events`; `tables` must include `event e`, `conditions` may sort."""
     columns = "e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes"
     return f"SELECT {columns} FROM {tables} LEFT JOIN payload p ON p.seq = e.seq {conditions}"
 
@@ -85,7 +85,7 @@ def select_events(tables: str, conditions: str) -> str:
 def read_events(
     connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()
 ) -> Iterator[Event]:
-    """Run a query of `select_events`; an event that was erased completely has one part, None."""
+    """Run a query of `select_events`; a completely erased event has the single part None."""
     rows: Any = connection.execute(sql, bindings)
     for seq, scope_no, kind, actor, at, salt, data in rows:
         parts = (None,) if salt is None else event_payloads.decode(StoredPayload(salt, data))

@@ -34,8 +34,8 @@ from knowledge_service.store.sqlite.repositories.usage import Usage
 from knowledge_service.store.sqlite.repositories.vectors import Vectors
 from knowledge_service.store.sqlite.upgrade import migrate
 
-# A number in the file's first page that nothing reads. An update of a row to the same value would
-# write nothing, and succeed on a disk that takes no writes.
+# Writes the first page of the file with a number that nothing reads. An update of a row to the same
+# value would write nothing, and succeed on a disk that takes no writes.
 _TOUCH = "PRAGMA user_version=0"
 # A readiness probe of the kubelet waits 5 s.
 _LOOK_S = 3.0

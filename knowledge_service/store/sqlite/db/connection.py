@@ -24,7 +24,8 @@ from knowledge_service.errors import (
 from knowledge_service.event_log import event_payloads
 from knowledge_service.search.postings import segment_codec
 
-# With less room than this a volume counts as full: some of the largest facts and their index.
+# A volume with less free space than this counts as full. It is enough for some of the largest facts
+# with their index.
 _ROOM = 1 << 20
 # How long a connection waits for a lock of another one, in milliseconds.
 BUSY_MS = 5000
@@ -91,7 +92,7 @@ def is_transient(exc: Exception) -> bool:
 def damaged_error(path: Path, exc: Exception) -> StartupError:
     """Return an error for a file that is damaged, is not a database, or is not accessible now.
 
-    An error of a full disk is not damage: a copy in the file's place would be older.
+    A full disk is not damage: restoring a copy would only lose the newest changes.
     """
     if isinstance(exc, ENVIRONMENTAL) and not isinstance(exc, (*_DAMAGE, *UNREADABLE)):
         return StartupError(

@@ -40,7 +40,7 @@ _BUCKET, _SCOPE = 28, 39
 _FIRST = (1 << _BUCKET) - 1
 _BUCKETS = (1 << (_SCOPE - _BUCKET)) - 1
 
-# The cache of a search without a shared one, so that it reads nothing twice.
+# The size of the cache of a search without a shared cache, so that it reads no row twice.
 _ONE_SEARCH = 1 << 24
 
 _KEYS = "SELECT key FROM posting WHERE key >= ? AND key < ? ORDER BY key"
@@ -48,7 +48,8 @@ _ROW = "SELECT size, data FROM posting WHERE key = ?"
 _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
 _DATA = """SELECT p.key, p.data FROM json_each(?1) r
   CROSS JOIN posting p WHERE p.key >= r.value ->> 0 AND p.key < r.value ->> 1"""
-# The rows of documents are the first bucket of a scope; the last of them ends the scope.
+# The rows of documents are the first bucket of a scope. The number of documents follows from the
+# last of these rows.
 _COUNTS = f"""SELECT s.value, p.key, p.size FROM json_each(?1) s CROSS JOIN posting p
   ON p.key = (SELECT max(key) FROM posting
     WHERE key >= s.value << {_SCOPE} AND key < (s.value << {_SCOPE}) + {_FIRST})"""
@@ -175,7 +176,7 @@ def _rows(
 
 
 def _row_holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | None:
-    """Find the row of documents with a fact: apart from tombstones, the numbers ascend."""
+    """Find the row of documents that has a fact, by bisection: live numbers ascend."""
     low = _key(scope_no, DOCUMENTS, 0)
     keys = [key for (key,) in connection.execute(_KEYS, (low, low + _FIRST))]
 

@@ -21,9 +21,9 @@ from knowledge_service.store.sqlite.db import connection as connections
 # searches leave one connection to short reads, such as authentication.
 READERS = 6
 _BULK_READERS = 3
-# SQLite releases the interpreter's lock for every row, and two recalls that take it in turns need a
-# third more processor time. So the next one waits for the one that runs, unless that takes
-# several times as long as most; a third one waits in any case.
+# SQLite releases the interpreter's lock for every row, and two concurrent recalls that take turns
+# need a third more processor time. So a recall waits for the one that runs, unless that one takes
+# several times as long as usual. At most this many run at once.
 _SEARCH_READERS = 2
 SEARCH_WAIT = timedelta(milliseconds=20)
 # The page cache of each reader; most index data of recalls is also cached in decoded form.

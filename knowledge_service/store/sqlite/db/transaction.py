@@ -128,7 +128,7 @@ class Transaction:
 class BatchableJob(ABC):
     """A job that can run as a batch with others of its type, at less cost than alone.
 
-    `max_batch` bounds the batch; a job that must run alone has the rest of them examined again.
+    `max_batch` bounds the batch, because the jobs after one that must run alone are examined again.
     """
 
     max_batch = 32

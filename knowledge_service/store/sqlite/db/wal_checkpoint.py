@@ -26,8 +26,8 @@ _CHECKPOINT_PAGES = 4_000
 # At this multiple of that length, the thread has failed and the writer checkpoints alone.
 _WRITER_ALONE_MULTIPLE = 4
 _PAUSE_S = 1.0
-# The thread copies what arrived meanwhile until this little is left for the writer, which delays
-# every caller, or until it has tried this often: a writer can be faster than the disk.
+# The thread repeats its checkpoint until at most this many pages are left for the writer, whose
+# checkpoint delays every caller, or until this many passes: a writer can be faster than the disk.
 _SHORT_WAL_PAGES, _MAX_PASSES = 500, 4
 _WAL_SIZE = "SELECT count(*) FROM sqlite_schema"
 _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)

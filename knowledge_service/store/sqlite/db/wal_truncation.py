@@ -19,7 +19,7 @@ from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 # costs two fsyncs.
 _RETRY_S = 5.0
 IDLE_RETRY_S = 5.0
-"""The same while there are no writes."""
+"""Seconds between two attempts while there are no writes."""
 # After this time the writer copies the whole log itself, because the thread has failed.
 _WRITER_ALONE_AFTER_S = 10.0
 _TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
@@ -55,8 +55,8 @@ class WalTruncation:
     def step(self, *, erases: bool) -> None:
         """Truncate the log if it holds text that the last commit or an earlier one erased.
 
-        Does nothing during a read of an earlier state, or when much is left to checkpoint; a later
-        step tries again.
+        Does nothing while a snapshot of an earlier state is read, or while much is left to
+        checkpoint; a later step tries again.
         """
         now_s = self._monotonic()
         if erases and self._due_since_s is None:

@@ -13,8 +13,8 @@ from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.store.sqlite.db import connection as connections
 
 _log = logging.getLogger(__name__)
-# A disk that was full has room again with this many bytes: some of the largest facts and their
-# index.
+# A disk that was full has room again when this much is free: enough for some of the largest facts
+# with their index.
 _MIN_FREE_BYTES = 1 << 20
 
 
@@ -26,7 +26,7 @@ class WriteHealth:
         self.write_error: StoreUnavailable | None = None
         """The reason why the last writes failed; None once there is room again."""
         self.fatal_error: StoreUnavailable | None = None
-        """Why the store is read-only since a failure; None as long as writes are possible."""
+        """The failure since which the store is read-only; None as long as writes are possible."""
         self.damage: StoreDamaged | None = None
 
     @property
@@ -70,8 +70,8 @@ class WriteHealth:
     def set_write_error(self, error: StoreUnavailable | None) -> None:
         """Store and log when writes begin to fail, and when they succeed again.
 
-        A rolled-back write leaves its room in the write-ahead log, where a small one fits although
-        the disk is full.
+        A rolled-back write leaves space in the write-ahead log. A small write fits into it although
+        the disk is full, so its success proves nothing.
         """
         if isinstance(error, StoreDamaged):
             self.mark_damaged(error)

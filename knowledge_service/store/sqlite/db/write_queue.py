@@ -33,14 +33,14 @@ from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.db.write_health import WriteHealth
 
 T = TypeVar("T")
-# A commit does not wait for further jobs: it takes what is queued, at most this many, so that no
-# answer waits for long.
+# A commit does not wait for further jobs. It takes at most this many queued jobs, so that no answer
+# waits for long.
 _MAX_JOBS_PER_COMMIT = 256
 # The maximum length of the queue: some seconds of the writer's work.
 _MAX_QUEUED = 2_048
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# The number of deferred jobs (receipts without a run) in a commit that a caller waits for, and in
-# one that no caller waits for yet: as many as when they are due, because many write the same pages.
+# The number of deferred jobs (receipts without a run) in a commit with jobs of callers, and in one
+# without. The latter is as high as for due jobs, because many jobs write the same pages.
 _DEFERRED_PER_COMMIT, _DEFERRED_PER_IDLE_COMMIT = 8, 128
 # The maximum wait for a commit; a client has given up by then.
 _COMMIT_TIMEOUT_S = 20.0
@@ -82,12 +82,12 @@ class WriteQueue:
         self._thread.start()
 
     def watch_erasures(self, on_erased: Callable[[int, ErasedDocuments], None]) -> None:
-        """Call back after each commit that erased, before its version can be read."""
+        """Call `on_erased` after each commit that erased text, before its version can be read."""
         self._commits.on_erased = on_erased
 
     @property
     def fatal_error(self) -> StoreUnavailable | None:
-        """Why the store is read-only since a failure; None as long as writes are possible."""
+        """The failure since which the store is read-only; None as long as writes are possible."""
         return self._health.fatal_error
 
     def mark_damaged(self, damage: StoreDamaged) -> None:

@@ -87,14 +87,14 @@ def require_database(path: Path) -> None:
             looked_at.set_busy_timeout(5000)
             migrate.check(looked_at)
         finally:
-            # A checkpoint needs a lock that a file opened for reading cannot have.
+            # A checkpoint on close needs a lock that a connection for reading cannot get.
             connection.close_connection(looked_at)
     except apsw.Error as exc:
         raise connection.damaged_error(path, exc) from exc
 
 
 def check(path: Path, *, name: str = "") -> Report:
-    """Verify a copy that no process serves; errors call it `name`, by default its path.
+    """Verify a copy that no process serves; errors refer to it as `name`, by default its path.
 
     Raises:
         StartupError: it is not a database of this service, or does not verify; the message has the
@@ -140,8 +140,8 @@ def restore(
 ) -> tuple[int, Path | None]:
     """Replace the database with a verified copy; return its events, and the old file's new path.
 
-    A `download_of` something is called so in errors, and is moved instead of copied, because the
-    volume may have no room for a third file of its size.
+    `download_of` names the source of a download in errors. A download is moved instead of copied,
+    because the volume may have no room for a third file of its size.
 
     Raises:
         FileLocked: a process serves the database.
@@ -200,7 +200,7 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
 
 
 def _checkpoint(path: Path) -> bool:
-    """Checkpoint a file's log; return False if the file is no longer a database and not served.
+    """Checkpoint the log of an unserved file; return False if the file is no longer a database.
 
     Raises:
         StartupError: another process reads the file, or the disk rejects the write.

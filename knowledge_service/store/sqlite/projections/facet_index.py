@@ -1,9 +1,9 @@
-"""Finds the facts of a schema by values in their data, newest first.
+"""An index of the facts of a schema by values in their data.
 
-The table has one row for each fact, name and value of `domain.facets`, as the hash of schema, name
-and value. A fact with more than `_MAX_FACETS` has one row that stands for all. So a search yields
-candidates, and only a comparison with the fact itself decides. Data never changes, so a row is
-written with its fact.
+The table has one row for each facet of a fact (`domain.facets`), with a hash of schema, name and
+value. A fact with more than `_MAX_FACETS` facets has a single row that stands for all of them. A
+search therefore yields candidates, newest first, which are compared with the facts themselves. Data
+never changes, so the rows are written together with the fact.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from knowledge_service.domain import facets
 from knowledge_service.domain.facets import Facet
 from knowledge_service.startup_progress import Progress
 
-# An arbitrary number: the records of the rooms have up to some forty.
+# Arbitrary; typical records have at most some forty facets.
 _MAX_FACETS = 128
-# A search of more scopes reads all of them at once.
+# A search of more scopes runs one query for all of them instead of one for each.
 _MAX_RANGES = 64
-# The facets of a search are compared by their rows up to this many.
+# The maximum number of rows that are counted to find the rarest facet of a search.
 _SAMPLE_SIZE = 1_000
 _LAST_FACT = (1 << 63) - 1
 
@@ -116,7 +116,7 @@ def candidates(
 def _in_range(
     connection: apsw.Connection, scope_no: int, keys: Sequence[int], newest: int
 ) -> Iterator[int]:
-    """Yield the facts of a scope with all keys, by way of the rarest one."""
+    """Yield the facts of a scope with all keys, read by the rarest key."""
     rarest, *others = sorted(keys, key=lambda key: _count(connection, scope_no, key, newest))
     bindings = (scope_no, rarest, newest, json.dumps(others))
     yield from (int(str(number)) for (number,) in connection.execute(_RANGE, bindings))
@@ -147,7 +147,7 @@ def _rows(
 
 
 def _key(schema: str, facet: Facet | None) -> int:
-    """Return the number of a facet; without one, that of the facts with too many."""
+    """Return the hash of a facet; of None, the hash that stands for too many facets."""
     text = "\0".join((schema, *(facet or ())))
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big", signed=True)

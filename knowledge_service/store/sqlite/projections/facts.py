@@ -83,7 +83,7 @@ def record_all(connection: apsw.Connection, hashed_events: Sequence[tuple[Event,
 
 
 def insert_rows(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows made by `fact_columns.row`, and what their data is found by."""
+    """Insert rows made by `fact_columns.row`, and the facets of their data."""
     connection.executemany(fact_columns.INSERT, rows)
     facet_index.add(connection, map(fact_columns.data_of, rows))
 
@@ -134,7 +134,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
 
 
 def changed(connection: apsw.Connection, event: Event) -> None:
-    """Set the columns of each part; a part without a new value makes no version."""
+    """Set the columns of each part; a part without a new value creates no version."""
     counts: Counter[int] = Counter()
     for part in event.remaining_parts():
         row = _change(connection, event, part)
@@ -155,7 +155,7 @@ def changed(connection: apsw.Connection, event: Event) -> None:
 
 
 def mark_undone(connection: apsw.Connection, part: Part) -> None:
-    """Mark an operation as undone; of facts that were recorded together, only one."""
+    """Mark an operation as undone; with `alone`, for one of the facts that it recorded."""
     if part.get("alone"):
         connection.execute(_UNDONE_ONE, (part["undoes"], part["fact"]))
     else:

@@ -38,7 +38,7 @@ _WRITE_BLOCK = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
 _FACTS = "SELECT scope_no, fact_no, substr(content_hash, 1, 8) FROM fact ORDER BY fact_no"
-# The numbers identify the facts; without the unary plus SQLite would scan the scope.
+# The unary plus makes SQLite look the facts up by their numbers instead of scanning the scope.
 _AMONG = """SELECT fact_no, content_hash FROM fact
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND +scope_no = ?"""
 
@@ -74,7 +74,8 @@ class HashIndexTable:
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
         self._journal: list[tuple[int, int]] = []
-        # (scope, number, prefix) of erased entries; (scope, number of entries added before).
+        # Erased entries as (scope, number, prefix), then emptied scopes as (scope, number of
+        # entries that were added before).
         self._erased: list[tuple[int, int, int]] = []
         self._emptied: list[tuple[int, int]] = []
 

@@ -20,11 +20,12 @@ TABLES = (
 """The tables with such rows, in an order in which rows can be written."""
 
 
-# Tables that had no realm then; the rows of runs come before theirs.
+# Tables that had no realm then. It is taken from the rows of runs, which are written first.
 _OF_RUNS = ("episode", "extraction")
 _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 _HAS_REALMS = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'realm_no'"
-# Columns of scopes that rows did not have then; the rows of facts come before theirs.
+# Columns of scopes that rows did not have then. They are taken from the rows of facts, which are
+# written first.
 _SCOPES: Mapping[str, Mapping[str, str]] = {
     "link": {"from_scope": "from_no", "to_scope": "to_no"},
     "promotion": {"origin_scope": "origin_no"},

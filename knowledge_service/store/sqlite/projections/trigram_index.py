@@ -1,10 +1,11 @@
-"""Finds entities and observations by a part of their text, newest first.
+"""An index of entities and observations by the trigrams of their texts.
 
-An FTS5 table without content and positions keeps the trigrams of each text. The number of its row
-is that of the scope, then that of the kind, then the complement of the fact's: a search reads one
-range upwards, which other scopes do not delay; downwards, FTS5 begins with the last row of all.
-Only a comparison with the fact itself decides. The table is a projection of the facts and is
-written once in a commit, because FTS5 writes a segment whenever a row is lower than the one before.
+An FTS5 table without content and positions stores the trigrams of each text. A row number consists
+of the scope, the kind, and the complement of the fact's number. So a search reads one range in
+ascending order, newest facts first, and other scopes do not delay it; in descending order, FTS5
+would begin with the last row of the table. A search yields candidates, which are compared with the
+facts themselves. The table is a projection of the facts. It is written once per commit, because
+FTS5 begins a new segment whenever a row number is lower than the one before.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ KINDS: Mapping[str, int] = {"entity": 0, "observation": 1}
 _FACT_BITS = 32
 _KIND_BITS = 1
 _LAST_FACT = (1 << _FACT_BITS) - 1
-# A search of more scopes reads all of them at once.
+# A search of more scopes runs one query for all of them instead of one for each.
 _MAX_RANGES = 64
-# Of the terms of a query, so many of the rarest are intersected: each further one costs a search
-# more than the comparison of the candidates that it excludes.
+# A search intersects at most this many terms of a query, the rarest. A further term would cost more
+# than comparing the candidates that it excludes.
 _MAX_TERMS = 5
-# Of each term, so many of the newest rows show how rare it is.
+# The number of a term's newest rows from which its rarity is estimated.
 _SAMPLE_SIZE = 12
 
 _COLUMNS = "fact_no, scope_no, kind, content, title, subject"
@@ -50,13 +51,13 @@ _DISTANCES = f"""SELECT (SELECT (CASE count(*) WHEN {_SAMPLE_SIZE}
   FROM (SELECT rowid FROM trigram WHERE trigram MATCH e.value AND rowid BETWEEN ?2 AND ?3
     ORDER BY rowid LIMIT {_SAMPLE_SIZE})) FROM json_each(?1) e ORDER BY e.key"""
 _EVERYWHERE = "SELECT rowid FROM trigram WHERE trigram MATCH ?"
-# The third column of `trigram_idx` is twice the number of a page in its segment, or one more.
+# `trigram_idx.pgno` is the number of a page in its segment, shifted left by one bit for a flag.
 _SEGMENT_SIZES = "SELECT max(pgno >> 1) FROM trigram_idx GROUP BY segid"
 _MERGE = "INSERT INTO trigram(trigram, rank) VALUES('merge', ?)"
-# Pages that a step of a merge writes, about; the writer is busy with them for 5 to 15 ms.
+# About how many pages a step of a merge writes, which takes the writer 5 to 15 ms.
 _STEP_PAGES = 64
-# A merge of everything begins when at least an eighth of the pages is outside the largest segment:
-# a table that grows is written about eight times in all.
+# All segments are merged when at least an eighth of the pages is outside the largest one. A growing
+# table is therefore rewritten about eight times in all.
 _SHARE_OUTSIDE = 8
 _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.trigram_entry USING fts5vocab(main, trigram, instance)"
@@ -149,8 +150,8 @@ def candidates(
 def merge_some(connection: apsw.Connection) -> bool:
     """Merge segments of the table for some milliseconds; return False if nothing is left to merge.
 
-    Each commit writes a segment, and a search reads all of them. FTS5 itself merges segments of one
-    size only; a merge that a stop interrupted continues.
+    Each commit writes a segment, and a search reads all of them. FTS5 itself merges only segments
+    of one size. A merge that a shutdown interrupted is continued.
     """
     if _merge(connection, _STEP_PAGES):
         return True
@@ -161,14 +162,14 @@ def merge_some(connection: apsw.Connection) -> bool:
 
 
 def _merge(connection: apsw.Connection, pages: int) -> bool:
-    """Merge up to some pages, of all segments if the number is negative; return whether it did."""
+    """Merge about `pages` pages, of all segments if negative; return whether any were merged."""
     before = connection.total_changes()
     connection.execute(_MERGE, (pages,))
     return connection.total_changes() - before > 1  # the row of the command counts as one
 
 
 def dump(connection: apsw.Connection) -> Iterator[Any]:
-    """Yield one row for each term, with sums over its facts; FTS5 orders its pages by history."""
+    """Yield each term with sums over its facts, because the pages depend on the order of writes."""
     connection.execute(_VOCABULARY)
     yield from connection.execute(_DUMP)
 
@@ -188,8 +189,8 @@ def _rarest(
 ) -> Sequence[str]:
     """Return the terms to search by; none if there is no row with all of them.
 
-    Those that are next to each other in the query share characters, so that most rows with one
-    have the other: such terms come last.
+    Terms next to each other in the query overlap, so most rows with one have the other as well. Of
+    such neighbours, the more frequent ones come last.
     """
     if len(terms) <= _MAX_TERMS:
         return terms

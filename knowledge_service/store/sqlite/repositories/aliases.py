@@ -24,7 +24,7 @@ _CROWDED = """SELECT EXISTS(SELECT 1 FROM alias INDEXED BY alias_name
   WHERE namespace = ? AND value = ? LIMIT 1 OFFSET ?)"""
 _ALIASES_OF_FACT = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
-# The first of each scope, so that a page reads no more.
+# Only the first `:limit` aliases of each scope are read, because a page needs no more.
 _PAGE = """SELECT a.value, s.path, f.id FROM json_each(:scopes) c
   CROSS JOIN alias a ON a.scope_no = c.value AND a.namespace = :namespace
   JOIN scope s ON s.scope_no = a.scope_no JOIN fact f ON f.fact_no = a.fact_no
@@ -34,7 +34,7 @@ _PAGE = """SELECT a.value, s.path, f.id FROM json_each(:scopes) c
     AND (x.value, s.path) > (:after, :path) AND g.lifecycle <> 'retracted'
     AND (:drafts OR g.review NOT IN ('draft', 'rejected')) ORDER BY x.value LIMIT :limit)
   ORDER BY a.value, s.path LIMIT :limit"""
-# After every value that begins with a prefix.
+# A prefix followed by this sorts after every value that begins with the prefix.
 _LAST = "\U0010ffff" * 513
 
 

@@ -16,8 +16,8 @@ from knowledge_service.ports import AuditCursor, AuditRecords
 from knowledge_service.store.sqlite.repositories import base, event_stream
 from knowledge_service.store.sqlite.repositories.rows_across_scopes import ScopedRows
 
-# The maximum rows of each kind that one page reads; a page that reaches it is short and has a
-# cursor.
+# The maximum number of rows of each kind that are read for a page. A page that reaches it has fewer
+# entries than its limit, but a cursor.
 _LOOKED_THROUGH = 20_000
 
 _EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ? ORDER BY seq DESC"""
@@ -41,7 +41,7 @@ _RECEIPTS_BY_SCOPE = ScopedRows(
 _BODY = "SELECT body FROM receipt WHERE id = ?"
 _END = 2**62
 
-# An entry is built only when its row is put on a page, which most rows never are.
+# Builds the entry of a row once the row is put on a page, which most rows never are.
 _EntryFactory = Callable[[], AuditEntry]
 
 
@@ -163,10 +163,10 @@ def _recall(
 
 
 def _merge(acts: _Rows, recalls: _Rows, start: AuditCursor, limit: int) -> AuditRecords:
-    """Take the newer row of both kinds until the page is full or one kind is cut."""
+    """Take the newer of the next two rows until the page is full or one kind is cut off."""
     entries: list[AuditEntry] = []
     while len(entries) < limit:
-        # The other kind must not advance past the one that was cut.
+        # Rows of one kind must not pass the position at which the other kind was cut off.
         if acts.is_cut or recalls.is_cut:
             break
         act, recall = acts.next, recalls.next
@@ -182,6 +182,6 @@ def _merge(acts: _Rows, recalls: _Rows, start: AuditCursor, limit: int) -> Audit
             break
         if newest.make_entry:
             entries.append(newest.make_entry())
-    # Rows that the caller may not see do not make a next page.
+    # Without further visible rows there is no next page.
     has_next_page = acts.has_visible() or recalls.has_visible()
     return AuditRecords(tuple(entries), start if has_next_page else None)

@@ -60,7 +60,7 @@ def make_idempotent(
     answer: TypeAdapter[T],
     operation: Callable[[Transaction], T],
 ) -> Callable[[Transaction], T]:
-    """Return a write that repeats the stored answer of its key, if there is one."""
+    """Wrap a write so that it returns the stored answer of its key, if there is one."""
     if idempotency_key is None:
         return operation
 
@@ -186,10 +186,10 @@ def scopes_in_ranges(connection: apsw.Connection, reaches: Sequence[ScopeRange])
 class ScopeFilter:
     """The visible scopes in the form that queries take.
 
-    A query with scopes reads no rows of other scopes, so these cannot delay a reader, but costs one
-    lookup for each scope. `scopes` is None for a reader of everything. A reader of many scopes
-    queries a fact by scope only if the fact has more than `most_entries` entries: reading a few
-    entries and dropping the hidden ones costs less than the lookups.
+    A query that names scopes reads no rows of other scopes, so these cannot delay a reader. But it
+    costs one lookup for each scope. For a reader of many scopes, it is therefore used only for
+    facts with more than `most_entries` entries: otherwise it is cheaper to read all entries and
+    drop the hidden ones. `scopes` is None for a reader of everything.
     """
 
     scopes: str | None
@@ -200,7 +200,8 @@ class ScopeFilter:
     ) -> tuple[list[int], list[int]]:
         """Return the numbers to query without scopes, and those to query with scopes.
 
-        `crowded` selects from the numbers ?1, as JSON, those with more than ?2 entries.
+        `crowded` is a query that selects, of the numbers in the JSON list ?1, those with more than
+        ?2 entries.
         """
         if self.scopes is None:
             return list(numbers), []
@@ -217,7 +218,7 @@ class ScopeFilter:
     ) -> bool:  # fmt: skip
         """Return whether a query about one key must name the scopes.
 
-        `crowded` is true when the key has more entries than its last parameter.
+        `crowded` is a query that returns whether the key has more entries than its last parameter.
         """
         if self.scopes is None or self.most_entries is None:
             return self.scopes is not None
@@ -233,7 +234,7 @@ def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
 
 
 def named_scopes(scopes: Collection[int]) -> ScopeFilter:
-    """Return the scopes that a query names in that form, whatever else its reader may see."""
+    """Return the named scopes in the form that queries take, whatever else the reader may see."""
     most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
     return ScopeFilter(json.dumps(sorted(scopes)), most_entries)
 
@@ -243,13 +244,13 @@ def visible_paths(
 ) -> set[str]:
     """Return the visible paths: the reader's own path, and granted scopes that exist.
 
-    Ancestors are always included: their existence would reveal what others did.
+    Ancestors are always included: otherwise their existence would reveal what others did.
     """
     return with_own_path(visible_scopes(connection, view, requested).values(), view, requested)
 
 
 def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> set[str]:
-    """Add the reader's own path to visible paths; with `named`, only those of its scopes."""
+    """Add the scopes of the reader's own path to visible paths; with `named`, only named ones."""
     return {*paths, *(path for path in lineage(view.home) if named is None or path in named)}
 
 

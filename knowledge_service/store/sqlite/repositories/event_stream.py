@@ -37,9 +37,10 @@ _CLASSES = f"""SELECT DISTINCT f.scope_no, f.kind, f.schema
   FROM json_each(?1) i CROSS JOIN fact f ON f.id = i.value
   WHERE ?2 OR f.review NOT IN {fact_rows.UNREVIEWED}"""
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
-# Anyone's first write creates the ancestors of a scope, which reveals who was first.
+# The first write below a scope creates it, whoever writes; these events would reveal who did.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
-# Ends that may be in other scopes than the event: only readers who see all of them see the event.
+# Fields that refer to facts, which may be in other scopes than the event. A part is visible only to
+# readers who see all of these facts.
 _ENDS = ("from", "to", "origin", "copy", "used")
 
 
@@ -99,7 +100,7 @@ def _events(
     after_position: int,
     last: int,
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the events of the scopes in order, or all if there are fewer than scopes."""
+    """Return the events of the scopes in order; all events if these are fewer than the scopes."""
     names = base.scope_filter(view, scopes)
     if names.scopes is None or (
         names.most_entries is not None and last - after_position <= len(scopes)
@@ -115,7 +116,7 @@ def names(
     *,
     drafts: bool = True,
 ) -> Named:
-    """Return the visible references of an event; hidden when none of them is visible."""
+    """Return the visible references of an event; it is hidden if none of its parts is visible."""
     names_found, shown_count, parts = Named(), 0, event_table.read_parts(connection, row[0])
     for part in parts:
         ends = [part[end] for end in _ENDS if isinstance(part.get(end), str)]

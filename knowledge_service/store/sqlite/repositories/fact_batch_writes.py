@@ -1,7 +1,7 @@
 """Writes facts: in bulk when they affect no other fact, else one by one through the unit of work.
 
-A fact without a key or an equal affects no other fact: many of these are one event and a few
-statements.
+A fact that has neither a key nor an equal affects no other fact, so a batch of them is written as
+one event with a few statements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
 class PreparedFact(NamedTuple):
-    """What is computed of a fact before it is written: the text to index, and its log line."""
+    """What is computed for a fact before it is written: the text to index, and its log line."""
 
     text: posting_table.Text
     line: bytes

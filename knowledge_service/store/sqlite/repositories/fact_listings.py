@@ -21,12 +21,12 @@ from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.projections import facet_index, trigram_index
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 
-# After every position (`SafeInt`); the index has the same expression.
+# Sorts after every position (`SafeInt`). The index has the same expression.
 _NO_POSITION = 1 << 60
 _POSITION = f"coalesce(f.position, {_NO_POSITION})"
-# A reader of more scopes finds a fact first, then drops what is not visible.
+# With more visible scopes, facts are read first, and invisible ones are dropped.
 _MANY_SCOPES = 64
-# Candidates of a search are compared in portions that grow up to this many.
+# The candidates of a search are compared in batches, which double in size up to this.
 _MAX_PORTION = 512
 
 _IN_SCOPES = "f.scope_no IN (SELECT value FROM json_each(:scopes))"
@@ -63,8 +63,8 @@ _BY_COLUMN = {
     "alias_namespace": """ AND EXISTS (SELECT 1 FROM alias a
       WHERE a.fact_no = f.fact_no AND a.namespace = :alias_namespace)""",
 }
-# LIKE ignores the case of ASCII letters alone, so other texts are compared in Python.
-# LIKE ends at a NUL, so the longer way follows for texts that may have one.
+# LIKE ignores the case of ASCII letters only, so other texts are compared in Python. LIKE stops at
+# a NUL, so `instr` also searches texts that may contain one.
 _CONTAINS = " AND ({})".format(
     " OR ".join(
         f"""{column} LIKE :pattern ESCAPE '\\'
@@ -73,7 +73,7 @@ _CONTAINS = " AND ({})".format(
     )
 )
 _LIKE_SIGNS, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
-# A link to a fact that the reader may not see must not show.
+# A link to a fact that the reader may not see counts as none, so that it is not revealed.
 _UNLINKED = f""" AND NOT EXISTS (SELECT 1 FROM link l JOIN fact o
     ON o.fact_no = CASE l.from_no WHEN f.fact_no THEN l.to_no ELSE l.from_no END
     WHERE l.closed_at IS NULL AND f.fact_no IN (l.from_no, l.to_no)
@@ -247,7 +247,7 @@ def _has_facet_index(listing: Listing) -> bool:
 def _candidates(
     connection: apsw.Connection, listing: Listing, scopes: Collection[int]
 ) -> Iterator[int] | None:
-    """Return the numbers that an index has for a listing, newest first; None without an index."""
+    """Return the candidates for a listing from an index, newest first; None without an index."""
     before_no = None
     if listing.before_id is not None:
         rows: Any = connection.execute(_NUMBER, (listing.before_id,)).fetchall()
@@ -269,7 +269,7 @@ def _search(
     numbers: Iterator[int],
     bindings: dict[str, Any],
 ) -> Iterator[Fact]:
-    """Yield the facts of an index that the statement admits, newest first."""
+    """Yield the candidates that satisfy the statement, newest first."""
     filters = "".join(sql for name, sql in _BY_COLUMN.items() if getattr(listing, name) is not None)
     if listing.contains is not None and not _is_compared_here(listing.contains):
         filters += _CONTAINS
@@ -284,7 +284,7 @@ def _search(
 
 
 def _is_filtered_here(listing: Listing) -> bool:
-    """Return whether the statement lacks a filter: former tags, facets, or an odd text."""
+    """Return whether Python applies a filter: former tags, facets, or a text unfit for LIKE."""
     has_former_tag = listing.known_at is not None and listing.tag is not None
     return has_former_tag or bool(listing.facets) or _is_compared_here(listing.contains or "")
 

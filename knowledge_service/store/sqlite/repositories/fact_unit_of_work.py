@@ -92,7 +92,7 @@ _EVENTS = event_table.select_events(
 )
 _OLD_ROW = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
-# Events about other facts, links and promotions, have a scope other than 0 here.
+# `other_scope` is 0 unless an event also concerns another fact, as links and promotions do.
 _CLOSINGS = event_table.select_events(
     """fact f CROSS JOIN fact_event x ON x.fact_no = f.fact_no AND x.other_scope = 0
     CROSS JOIN event e USING(seq)""",
@@ -274,7 +274,7 @@ class SqliteUnitOfWork:
         return row[0] if row else None
 
     def events(self, op: int) -> Sequence[Event]:
-        """Return an operation's events; events that create scopes may be in between."""
+        """Return an operation's events, without events between them that created scopes."""
         events = event_table.read_events(self._tx.connection, _EVENTS, (op,))
         return [event for event in events if event.op == op or event.parts == (None,)]
 
@@ -297,7 +297,7 @@ class SqliteUnitOfWork:
         return None
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
-        """Return a tuple of the end of validity when the fact was last live; None if never."""
+        """Return (end of validity,) from when the fact was last live; None if it never was."""
         row = self._tx.fetch_first(_LAST_LIVE, (fact_id,))
         return (row[0],) if row else None
 

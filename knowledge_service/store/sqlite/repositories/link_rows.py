@@ -17,7 +17,7 @@ COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_u
   l.recorded_at, l.closed_at, l.actor"""
 JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no"
 # The index alone answers the inner query, so only the requested links are read. The unary plus
-# keeps SQLite from a lookup of each pair, when the facts are many and each has few links.
+# keeps SQLite from looking up each pair, which is slow for many facts with few links.
 _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_from, l.valid_until,
     l.recorded_at, l.closed_at, l.actor FROM (
     SELECT x.id FROM json_each(?1) n CROSS JOIN json_each(?2) s

@@ -108,8 +108,8 @@ def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View
     order: list[tuple[int, int]] = []
     for depth in range(1, around.depth + 1):
         neighbours = sorted(_neighbours(connection, level, around.types, scope_filter) - visited)
-        # Of the last level, read only as many as the answer has, and one to know whether there are
-        # more.
+        # Of the last level, read only as many facts as the answer needs, and one more to know
+        # whether there are further ones.
         limit = around.limit + 1 - len(order) if depth == around.depth else len(neighbours)
         level = _walkable(connection, neighbours, scopes, limit, drafts=view.drafts)
         visited.update(level)

@@ -94,7 +94,7 @@ _MAX_LISTED = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
 
 
 class _Query(NamedTuple):
-    """A query about facts, without and with scopes, and the test whether a fact has many rows."""
+    """A query about facts, without and with scopes, and one that selects facts with many rows."""
 
     by_fact: str
     by_scope: str

@@ -40,8 +40,8 @@ _SAME_KEY = """SELECT {} FROM json_each(?1) s CROSS JOIN json_each(?2) k
   WHERE f.lifecycle = 'live'"""
 _SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
-# Superseded or contradicted facts add nothing; every other link adds the fact at its other end.
-# `INDEXED BY` and `CROSS JOIN` also decide the order of the rows, which `_links` depends on.
+# Links of these three types add nothing; every other link adds the fact at its other end. `_links`
+# depends on the order of the rows, which `INDEXED BY` and `CROSS JOIN` determine.
 _ENDS = (("from", "to", "link_out"), ("to", "from", "link_in"))
 _LINKED = tuple(
     f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
@@ -69,7 +69,8 @@ _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
-# For a reader of everything: a famous fact has an entry for each of thousands of observers.
+# Sums for a reader of everything, because a popular fact may have thousands of observers, each with
+# an entry.
 _USES_OF_ALL = """SELECT u.fact_no, u.kind, sum(u.count)
   FROM usage u INDEXED BY usage_outcome CROSS JOIN scope s ON s.scope_no = u.observer_no
   WHERE u.fact_no IN (SELECT value FROM json_each(?)) AND u.kind IN ('succeeded', 'failed')
@@ -101,10 +102,10 @@ class _OutcomeQueries:
     """How outcomes of facts, or of scopes, are counted.
 
     Attributes:
-        of_all: for readers of everything; sums in place of entries.
-        by_number: entries of all observers, for what has few.
-        by_observer: entries of the visible observers, for what has many.
-        crowded: selects what has many.
+        of_all: sums over all observers, for readers of everything.
+        by_number: the entries of all observers, for numbers with few entries.
+        by_observer: the entries of the visible observers, for numbers with many entries.
+        crowded: selects the numbers with many entries.
     """
 
     of_all: str
@@ -129,8 +130,8 @@ class Vector:
 class ReaderScopes:
     """The scopes of a query's reader.
 
-    Usage counts when its observer is among `observers`, or is any scope that is not retired if
-    `observer_filter` names none. Queries use `observer_filter` and `scope_filter`.
+    Usage counts if its observer is one of `observers`. If `observer_filter` names no scopes, the
+    observer may be any scope that is not retired. Queries use `observer_filter` and `scope_filter`.
     """
 
     observers: Container[int]
@@ -235,7 +236,7 @@ class SqliteSnapshot:
     def _links(
         self, numbers: Sequence[int], candidates_read: Mapping[int, Candidate]
     ) -> list[tuple[int, int]]:
-        """Read links to facts of the visible scopes: to candidates, and the first others."""
+        """Read links to visible facts: all links to candidates, and the first of the others."""
         pairs: set[tuple[int, int]] = set()
         scopes = self._reading.scope_filter
         for by_fact, by_scope, to_candidates, crowded in zip(
@@ -257,8 +258,8 @@ class SqliteSnapshot:
     ) -> tuple[set[tuple[int, int]], list[int]]:
         """Read the first links of each fact, by the scope and then the number of the other end.
 
-        Also return the facts that have `MOST_LINKED` of them, and may have more. The rows come
-        fact by fact, so such a fact ends the query, and the next query goes on behind it.
+        Also return the facts that have `MOST_LINKED` of them, and may have more. The rows come fact
+        by fact, so such a fact ends the query, and the next query continues with the fact after it.
         """
         pairs: set[tuple[int, int]] = set()
         cut_off: list[int] = []
@@ -284,7 +285,8 @@ class SqliteSnapshot:
     def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
         """Run a query for links that are live now, or were at the requested time."""
         if self._known_at is not None:
-            # A separate query, because the index does not hold when a link was made.
+            # A separate query, because the index does not contain the time at which a link was
+            # created.
             sql = sql.replace(_LIVE, _LIVE_AS_OF)
             bindings = (*bindings, times.to_us(self._known_at))
         elif "?2" not in sql:

@@ -66,7 +66,7 @@ class RecordReceipt(BatchableJob):
 
 
 def record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
-    """Write receipts, and count the uses of their facts and of the scopes of these."""
+    """Write receipts, and count the uses of their facts, also by the scopes of these facts."""
     fact_ids = dict.fromkeys(chain.from_iterable([new.receipt.facts for new in receipts]))
     known_facts = {
         fact_id: rest

@@ -44,15 +44,15 @@ _MAY_GO = f"""SELECT f.id, f.version FROM json_each(?1) n CROSS JOIN fact f ON f
   AND NOT EXISTS (SELECT 1 FROM served s JOIN receipt r ON r.id = s.receipt
     JOIN run ON run.realm_no = r.realm_no AND run.run_id = r.run_id
     WHERE s.fact_no = f.fact_no AND s.run_id IS NOT NULL AND run.outcome IS NULL)"""
-# Rows that are read in one snapshot, some milliseconds: a long read blocks the checkpoint of the
-# log.
+# The number of rows that are read in one snapshot, which takes some milliseconds: a longer read
+# would block the checkpoint of the write-ahead log.
 _PAGE = 1_000
 # The maximum number of facts chosen in one scan of a scope, which are held in memory.
 _CHOSEN = 20_000
 # Facts archived per commit, which take some milliseconds of the writer's time.
 _PORTION = 100
-# A scope rests this many times as long as its scan took. Otherwise a large scope that is always
-# slightly over its limit would keep a processor busy.
+# After a scan, a scope is not scanned again for this many times the duration of the scan. Otherwise
+# a large scope that is always slightly over its limit would keep a processor busy.
 _REST = 10.0
 
 

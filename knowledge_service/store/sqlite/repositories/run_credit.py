@@ -19,9 +19,9 @@ _OF_RUN = """SELECT observer_no, body FROM receipt WHERE realm_no = ? AND run_id
 
 
 def credit(tx: Transaction, realm_no: int, run_id: str, kind: str) -> tuple[str, ...]:
-    """Count the outcome once for each fact, by its observer; facts of the run itself get no credit.
+    """Count the outcome of a run for the facts that it recalled, once for each fact and observer.
 
-    Returns the distinct facts that were credited.
+    Facts that the run itself stored get no credit. Returns the distinct facts that were credited.
     """
     credited_pairs: set[tuple[str, int]] = set()
     for observer_no, body in tx.fetch_all(_OF_RUN, (realm_no, run_id)):

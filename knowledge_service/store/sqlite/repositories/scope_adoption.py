@@ -55,7 +55,7 @@ class Adoption(base.SqliteRepository):
     """The adoption part of the `ScopeStore` port."""
 
     def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
-        """Restore the last predecessor; a realm returns with all scopes retired with it."""
+        """Restore the last predecessor; of a realm, also the scopes that were retired with it."""
 
         def work(tx: Transaction) -> AdoptionResult | None:
             row = tx.fetch_first(_LAST, (path,))
