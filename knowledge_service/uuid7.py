@@ -8,9 +8,10 @@ from datetime import datetime
 
 
 def provisional_id(now: datetime) -> str:
-    """Return an id for a row that is named before it is written: its time, then random bits.
+    """Return an id for a row that needs one before it is written: the time, then random bits.
 
-    Rows of about the same time are so stored next to each other. These ids need not increase.
+    Rows of about the same time are therefore stored next to each other. These ids need not
+    increase.
     """
     chance = secrets.randbits(74)
     high = int(now.timestamp() * 1000) << 16 | 0x7000 | chance >> 62

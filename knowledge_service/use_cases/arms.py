@@ -1,7 +1,7 @@
-"""Arms: which callers get no facts now, because they work for a run that is compared without them.
+"""Arms: which callers get no facts, because they work for a run without knowledge.
 
-A run in the arms off and holdout gets no facts by any way. Its arm is what the operator recorded:
-a cell cannot leave an arm by naming another run, or none. While such a run is open, the cells of
+A run in the arm `off` or `holdout` gets no facts through any route. The operator records the arm of
+a run: a cell cannot leave it by naming another run, or none. While such a run is open, the cells of
 its formation get facts only under a ticket for a run in the arm on.
 """
 
@@ -24,7 +24,7 @@ def require_facts(store: Store, principal: Principal) -> None:
     """Require that the caller works for no run without knowledge.
 
     Raises:
-        NotFound: it works for one, for which no fact exists.
+        NotFound: it works for one, to which no fact is accessible.
     """
     run = open_run_without_knowledge(store, principal)
     if run is not None:
@@ -41,11 +41,11 @@ def is_without_facts(store: Store, principal: Principal) -> bool:
 def reasons_for_recall(
     store: Store, principal: Principal, run: Run | None, ticket: str | None, *, now: datetime
 ) -> tuple[str, ...]:
-    """Return why a recall gets no facts; nothing if it gets them.
+    """Return the reasons why a recall gets no facts; empty if it gets facts.
 
     Args:
         store: where the runs are.
-        principal: the caller, not whom it impersonates.
+        principal: the caller itself, not the reader that it impersonates.
         run: the run that the recall names.
         ticket: the ticket under which the caller works.
         now: the time of the recall.
@@ -89,7 +89,8 @@ def open_run_without_knowledge(store: Store, principal: Principal) -> Run | None
 def _may_be_of(run: Run, home: str) -> bool:
     """Return whether a run may be that of a cell whose formation is unknown.
 
-    Runs of older operators name no formation, and hold for the cells that name the run.
+    A run of an older operator names no formation. It can only be that of a cell whose home is the
+    scope of the run.
     """
     return run.scope == home or (run.formation is not None and run.scope in lineage(home))
 

@@ -27,7 +27,7 @@ SlotKind = Literal["lists", "lookups", "recalls", "writes"]
 SLOTS: Mapping[SlotKind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
 # A client gives up after 10 s.
 _SLOT_TIMEOUT_S = 8.0
-# Principals and groups with a recorded last turn; an arbitrary number.
+# The number of principals and groups whose last turn is remembered; arbitrary.
 _MAX_REMEMBERED_TURNS = 10_000
 
 
@@ -47,7 +47,8 @@ PEOPLE = Limits(256, 32 << 20, {"lists": 1, "lookups": 4, "recalls": 4, "writes"
 SYSTEM = Limits(512, 64 << 20, {"lists": 2, "lookups": 8, "recalls": 4, "writes": 16})
 _LIMITS = {"agent": AGENTS, "human": PEOPLE, "system": SYSTEM}
 
-# Bytes of bodies in memory (parsed, they are several times larger); half of it for one realm.
+# The total size of request bodies in memory; parsed, they are several times larger. One realm may
+# use half of it.
 _MAX_BYTES_IN_FLIGHT = 128 << 20
 
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -85,10 +86,10 @@ class Client:
 
 
 class FairSemaphore:
-    """A semaphore that serves the group first that was served least recently.
+    """A semaphore that serves the least recently served group first.
 
-    Within a group, the same holds for principals; within a principal, calls keep their order. A
-    group of several principals leaves one slot to others.
+    The same holds for the principals of a group. The calls of a principal keep their order. A group
+    of several principals leaves one slot to other groups.
     """
 
     def __init__(self, slots: int) -> None:

@@ -59,8 +59,8 @@ class SubscriptionLimiter:
         """Open a subscription.
 
         Raises:
-            QuotaExceeded: the caller has its maximum of streams, or the total limit is reached
-                and no caller has more than it.
+            QuotaExceeded: the caller has its maximum of streams, or the total limit is reached and
+                no other caller has more streams.
         """
         subscription = Subscription(self._subscriptions, principal)
         if (

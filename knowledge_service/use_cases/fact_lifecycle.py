@@ -80,7 +80,7 @@ def confirm(
     """Confirm a fact.
 
     Raises:
-        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
     """
     fact = _get_fact_with_verb(store, principal, fact_id, verb="remember", activity="confirm")
     authorization.authorize_write(store, fact.scope, principal, "remember")
@@ -105,7 +105,7 @@ def check_retraction(store: Store, principal: Principal, fact_id: str) -> Fact:
     """Check that the caller may retract a fact, and return it.
 
     Raises:
-        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
     """
     fact = _get_writable_fact(store, principal, fact_id, "retract")
     _protect_reviewed_fact(principal, fact, "retract")
@@ -116,7 +116,7 @@ def check_revision(store: Store, principal: Principal, fact_id: str) -> Fact:
     """Check that the caller may revise a fact, and return it.
 
     Raises:
-        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
     """
     fact = _get_writable_fact(store, principal, fact_id, "revise")
     _protect_reviewed_fact(principal, fact, "revise")
@@ -127,7 +127,7 @@ def check_alias_change(store: Store, principal: Principal, fact_id: str) -> Fact
     """Check that the caller may assign and free aliases of a fact, and return it.
 
     Raises:
-        NotFound, Forbidden, ScopeReadOnly: as every operation here.
+        NotFound, Forbidden, ScopeReadOnly: as for every operation of this module.
     """
     fact = _get_writable_fact(store, principal, fact_id, "name")
     _protect_reviewed_fact(principal, fact, "name")
@@ -135,7 +135,7 @@ def check_alias_change(store: Store, principal: Principal, fact_id: str) -> Fact
 
 
 def may_change(principal: Principal) -> Callable[[Fact], bool]:
-    """Return the test whether the caller may change a fact, for facts that a write finds."""
+    """Return a predicate for facts that a write comes upon: whether the caller may change one."""
 
     def test(fact: Fact) -> bool:
         try:

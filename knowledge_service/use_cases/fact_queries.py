@@ -129,7 +129,7 @@ def parse_facets(texts: Iterable[str], schema: str | None) -> tuple[Facet, ...]:
 
 
 def _id_behind(prefix: str | None) -> str | None:
-    """Return a text that sorts behind all ids with the prefix, and before all greater ids."""
+    """Return a text that sorts after all ids with the prefix, and before all greater ids."""
     return f"{prefix}~" if prefix else None
 
 
@@ -142,7 +142,7 @@ def _position_key(fact: Fact) -> str:
 
 
 def _position_of(last: str) -> tuple[int | None, str]:
-    """Return the position and id that a cursor of facts about another one names.
+    """Return the position and id in a cursor of the list of facts about another fact.
 
     Raises:
         InvalidBody: the cursor is malformed.
@@ -158,8 +158,8 @@ def get_visible_fact(
 ) -> Fact:
     """Return a fact that the caller may see, by its id or an alias (`alias:<namespace>:<value>`).
 
-    With `known_at`, as it was known then. An alias that several facts have means the one in the
-    nearest scope of the caller's own path.
+    With `known_at`, as it was known then. If several facts have the alias, the one in the nearest
+    scope of the caller's own path is returned.
 
     Raises:
         NotFound: the fact does not exist or is not visible.
@@ -174,7 +174,7 @@ def get_visible_fact(
 def get_readable_fact(
     store: Store, principal: Principal, reference: str, *, known_at: datetime | None = None
 ) -> Fact:
-    """Return a fact as `get_visible_fact`, but none to a run without knowledge.
+    """Return a fact like `get_visible_fact`, but none to a caller for a run without knowledge.
 
     Raises:
         NotFound: also for a caller that works for a run without knowledge.

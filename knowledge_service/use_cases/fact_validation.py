@@ -44,8 +44,8 @@ def prepare_facts(
 ) -> list[NewFact]:
     """Validate the facts of one call, sharing lookups and the analysis of their texts.
 
-    A fact whose text may hold a secret or an injection, or that has more than a text, is validated
-    on its own.
+    A fact is validated on its own if its text may contain a secret or a prompt injection, or if it
+    has other fields than its text.
 
     Raises:
         What `prepare_fact` raises, for the first invalid fact.
@@ -96,7 +96,7 @@ class _FactPreparer:
         return fact
 
     def template_for_scope(self, scope: ScopeRef | None) -> NewFact:
-        """Return the fact that any plain text for a scope becomes, but for its text."""
+        """Return the fact that a plain text in a scope becomes, with a placeholder as its text."""
         template = self._templates.get(scope)
         if template is None:
             similar_template = next(iter(self._templates.values()), None)
@@ -139,7 +139,7 @@ class _FactPreparer:
         return self._sources[key]
 
 
-# All fields with a mask but the tags, which masking also merges.
+# All fields with a mask except the tags, which masking may also merge.
 MASKED_FIELDS = [each for each in STORED_FIELDS if each.mask and each.name != "tags"]
 _sent_values = operator.attrgetter(*(each.attribute for each in MASKED_FIELDS))
 _stored_values = operator.attrgetter(*(each.name for each in MASKED_FIELDS))

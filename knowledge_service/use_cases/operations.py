@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Performer:
-    """Performs operations of one caller for views such as the graph, which plan acts.
+    """Performs operations of one caller for views such as the graph, which plan the acts.
 
     A view asks for the results of an earlier request with the same key before it plans, because
     the plan of a repeat would differ.
@@ -72,7 +72,7 @@ class Performer:
         return self.store.performed(self.idempotency_key) if self.idempotency_key else None
 
     def perform(self, acts: Sequence[Act], reason: str) -> tuple[ActResult, ...]:
-        """Charge the caller for the acts, and do all or none; without acts, only keep the key.
+        """Charge the caller for the acts, and do all or none; without acts, only store the key.
 
         Raises:
             QuotaExceeded: the quota is used up.
@@ -85,7 +85,7 @@ class Performer:
 
 
 def charge(services: Services, principal: Principal, acts: Sequence[Act]) -> None:
-    """Charge the caller for each act: a fact for each that is stored, else a write.
+    """Charge the caller one fact for each act that stores one, and one write for each other act.
 
     The request itself counts as one write already.
 
@@ -248,7 +248,7 @@ def _changes_of(body: FactChanges) -> dict[str, Any]:
     """Return the changed fields by their stored names.
 
     Raises:
-        InvalidBody: nothing is to change, or a value is removed that every fact has.
+        InvalidBody: nothing would change, or a required value would be removed.
     """
     sent = body.model_fields_set & set(facts.REVISABLE)
     changes = {name: getattr(body, name) for name in sorted(sent)}

@@ -60,7 +60,7 @@ def get_visible_receipt(store: Store, principal: Principal, receipt_id: str) -> 
 
 
 def _redact_receipt(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
-    """Remove what lies in scopes that the caller may not read, without a count."""
+    """Remove what lies in scopes that the caller may not read, without reporting how much it is."""
     view = principal.view
     visible_indexes = [index for index, fact in enumerate(receipt.facts) if store.fact(fact, view)]
     query = receipt.asked

@@ -142,7 +142,7 @@ def _authorized_run(
 
 
 def _with_masked_query(body: RecallIn) -> RecallIn:
-    """Mask secrets in the query: the receipt keeps it masked, and a replay must ask the same."""
+    """Mask secrets in the query: the receipt stores the masked query, which a replay repeats."""
     masked = {
         "query": redaction.mask(body.query),
         "facets": tuple(map(redaction.mask_known_formats, body.facets)),
@@ -345,7 +345,7 @@ def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | Non
 def _declared_synonyms(
     query: str, paths: Iterable[str], configs: Mapping[str, ScopeConfig]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of synonyms that these scopes declare and that the query has a word of."""
+    """Return the groups of synonyms of these scopes from which the query contains a word."""
     groups = [group for path in paths if path in configs for group in configs[path].synonyms]
     return expansion.applicable_synonyms(query, groups) if groups else ()
 

@@ -29,8 +29,8 @@ def find_graph_changes(
 ) -> GraphChanges:
     """Return what the changed facts belong to, as far as the caller may see it.
 
-    An entity has changed under the name that it has now, and under each of `names` that is an
-    alias of it, such as the name that it had before.
+    A changed entity is reported under its current name, and under each of `names` that is an alias
+    of it, such as its previous name.
     """
     changed = {
         entity.id: entity

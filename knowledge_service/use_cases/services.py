@@ -54,5 +54,5 @@ class Services:
     """Threads reserved for probes."""
 
     def now(self) -> datetime:
-        """Return the time, but never one before the last write: a clock may be set back."""
+        """Return the time, but none before the last write, because a clock may be set back."""
         return max(self.clock(), self.store.latest())

@@ -100,7 +100,7 @@ def issue(store: Store, principal: Principal, call: TicketIn, *, now: datetime) 
 
 
 def verify(store: Store, principal: Principal, ticket: str, *, now: datetime) -> VerifiedTicket:
-    """Return who calls; the ticket must have been issued for a call to the caller of this.
+    """Return who calls `principal`, for whom the ticket must have been issued as the callee.
 
     Raises:
         TicketInvalid: this service did not issue it.
@@ -276,7 +276,7 @@ def _is_peer(cell: str, address: CellAddress) -> bool:
 def _run(
     store: Store, principal: Principal, call: TicketIn, parent: _Content | None, now: datetime
 ) -> Run | None:
-    """Return the run that a cell works for; None if a person called it, or it is not open yet.
+    """Return the run that a cell works for; None if a person called it, or the run is not open yet.
 
     Raises:
         InvalidBody: neither the ticket nor the body names it, or they differ.
@@ -334,7 +334,8 @@ def _open(store: Store, ticket: str) -> _Content:
 def _require_callee(content: _Content, principal: Principal) -> None:
     """Require that the principal is the account that a ticket was issued for.
 
-    An account that was created again has another UID, and tickets for its predecessor do not serve.
+    An account that was created again has another UID, and tickets for its predecessor are not valid
+    for it.
 
     Raises:
         Forbidden: it is another account.

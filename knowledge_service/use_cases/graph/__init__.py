@@ -1,6 +1,6 @@
 """The graph as a view: entities and observations are facts, relations are links.
 
-A name means the entity that the caller's alias `entity:NAME` means. Creating what exists and
-deleting what is missing changes nothing and is no error, so that a call can be repeated. Everything
-that a call stores is validated before its first write.
+A name refers to the entity to which the alias `entity:NAME` resolves for the caller. Creating what
+exists and deleting what is missing changes nothing and is no error, so that a call can be repeated.
+Everything that a call stores is validated before its first write.
 """

@@ -17,7 +17,7 @@ NAMESPACE, ENTITY, SCHEMA = "entity", "entity", "graph/1"
 
 
 def find_all(store: Store, principal: Principal, names: Iterable[str]) -> list[Fact]:
-    """Return the live entities of some names, each once; missing ones are left out.
+    """Return the live entities with these names, each once; missing ones are left out.
 
     Raises:
         Conflict: several visible entities have a name, none of them on the caller's own path.
@@ -28,7 +28,7 @@ def find_all(store: Store, principal: Principal, names: Iterable[str]) -> list[F
 
 
 def find(store: Store, principal: Principal, name: str) -> Fact | None:
-    """Return the live entity that a name means, or None.
+    """Return the live entity that a name refers to, or None.
 
     Raises:
         Conflict: several visible entities have the name, none of them on the caller's own path.
@@ -67,7 +67,7 @@ def _named(store: Store, principal: Principal, names: Iterable[str]) -> dict[str
 
 
 def require(store: Store, principal: Principal, name: str) -> Fact:
-    """Return the live entity that a name means.
+    """Return the live entity that a name refers to.
 
     Raises:
         NotFound: it does not exist or is not visible.

@@ -126,7 +126,7 @@ def observation_fact(
 
 
 def source_of(principal: Principal) -> Source | None:
-    """Return the source of what a caller stores in the graph; None: the default."""
+    """Return the source of what a caller stores in the graph; None for the default source."""
     return Source(type="explicit_remember") if principal.type == "agent" else None
 
 

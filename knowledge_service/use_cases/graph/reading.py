@@ -16,7 +16,7 @@ from knowledge_service.use_cases.graph.observations import OBSERVATION
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-# A search reads about so many observations with its text, also of entities that it has already.
+# A search reads about this many matching observations, even of entities that it has already.
 _SEARCHED_OBSERVATIONS = 1000
 
 
@@ -33,8 +33,8 @@ def read_graph(  # noqa: PLR0913 (one argument per filter)
     """Return a page of entities, newest first, and the relations among them.
 
     With `outgoing`, also the relations that lead from them to other entities, so that all pages
-    together have every relation once. With `contains`, the entities of which the name, the type or
-    an observation has that text; there is one page of these.
+    together have every relation once. With `contains`, only entities whose name, type or an
+    observation contains that text, all on a single page.
 
     Raises:
         InvalidBody: the cursor or the scope is malformed.
@@ -110,7 +110,7 @@ def _entities_of(
     observations: Sequence[Fact],
     found_entities: Mapping[str, Fact],
 ) -> dict[str, Fact]:
-    """Return the live entities that some observations are about and that are not found yet."""
+    """Return the live entities that observations are about, without those in `found_entities`."""
     ids = dict.fromkeys(observation.about for observation in observations if observation.about)
     new = [about for about in ids if about not in found_entities]
     versions = store.current_versions(new, principal.view) if new else {}

@@ -23,7 +23,7 @@ from knowledge_service.use_cases.graph import lookup, observations
 from knowledge_service.use_cases.operations import Performer
 
 _TYPE_KEY = "relationType"
-# The links of a fact that are searched for one that a repeated request removed.
+# How many links of a fact are read to find the ones that an earlier, equal request removed.
 _MAX_LINKS = 1000
 _NOT_OF_TYPE = re.compile(r"[^a-z0-9_.-]+")
 
