@@ -17,7 +17,7 @@ from typing import Any
 
 _QUIET = {
     "kopf": logging.WARNING,
-    # Its one warning says that it leaves signals alone, which is why it runs in a thread.
+    # Its only warning says that it ignores signals outside of the main thread, as intended.
     "kopf._core.reactor.running": logging.ERROR,
     "httpx": logging.WARNING,
     # The error that follows repeats the warning.

@@ -69,9 +69,10 @@ class Uninstall:
         return sum(map(uninstall_steps.is_unsettled, await self._list_all("Mission")))
 
     async def _stop(self, home: str, name: str, selector: str) -> None:
-        """Delete the Deployment; scaling it would leave a field that Helm conflicts with.
+        """Delete the Deployment; scaling it would leave a field that conflicts with Helm.
 
-        Also if no operator leads: one that crashes would add its finalizers again when it leads.
+        It is deleted even if no operator leads, because one that restarts would add its finalizers
+        again.
         """
         path = api_paths.single(ObjectRef("Deployment", home, name))
         options = {"propagationPolicy": "Background"}

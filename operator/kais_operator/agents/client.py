@@ -1,11 +1,11 @@
-"""The Agents port: messages to cells, their tasks, and the tickets that they ask for.
+"""The Agents port: messages to cells, their tasks, and the tickets that they require.
 
 Messages are sent in the background, because a server that is not ours may answer only when its work
-is done. What this process knows of them is lost with it; the tasks of our own runtime are then read
-by their ids, which follow from the message.
+is done. The state of a message is lost when this process ends. The tasks of our own runtime are
+then read by their ids, which follow from the message.
 
-A task that works is followed by its event stream where the way to the cell allows that. The end of
-the stream is only a reason to ask at once; whoever misses it asks later all the same.
+The event stream of a working task is followed if the transport allows it. The end of the stream
+only means that the task is read at once; otherwise it is read later by time.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class A2aAgents:
         self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
-        """Return what the cell knows of a message; a problem instead of an error."""
+        """Return what the cell reports about a message; an error becomes its `problem`."""
         sent = self._sent.get(call.message_id) or _Sent()
         try:
             async with asyncio.timeout(_ASK_S):
@@ -195,7 +195,7 @@ class A2aAgents:
     async def cancel(self, call: AgentCall) -> None:
         """Cancel the task of a message, and remember how it ended for the next `reply_to`.
 
-        A cell that does not answer within 5 s is left alone.
+        There is no second try if the cell does not answer within 5 s.
         """
         if call.message_id not in self._sent:
             _bound(self._sent)
@@ -219,7 +219,7 @@ class A2aAgents:
             logger.warning("%s: its task was not cancelled: %s", call.address.cell, _describe(exc))
 
     async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
-        """Pass on what a person decided about a tool call; it is repeated while the call waits."""
+        """Pass on what a person decided about a tool call; repeat this while the call waits."""
         path = f"{call.address.path}{a2a.APPROVALS_PATH.removeprefix('/')}"
         try:
             async with asyncio.timeout(_ASK_S):
@@ -277,7 +277,7 @@ class A2aAgents:
             logger.warning("%s: message not sent: %s", call.address.cell, _describe(exc))
 
     def _follow(self, call: AgentCall, card: AgentCard, sent: _Sent) -> None:
-        """Wait in the background for the end of a task, unless this process does or just did."""
+        """Await the end of a task in the background, unless this process does so or just did."""
         is_ours = task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION)
         identity = a2a.task_id(a2a.OPERATOR, call.message_id) if is_ours else sent.server_task
         if not self._follows or not card.capabilities.streaming or identity is None:

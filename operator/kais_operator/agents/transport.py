@@ -46,7 +46,7 @@ class ApiProxy(Protocol):
 
 
 class DirectTransport(httpx.AsyncBaseTransport):
-    """Connects to the Services themselves, as a pod of the cluster can; passes on event streams."""
+    """Connects to the Services directly, as a pod of the cluster can; supports event streams."""
 
     streams = True
 
@@ -104,7 +104,7 @@ class _BoundedStream(httpx.AsyncByteStream):
 
 
 class ProxiedTransport(httpx.AsyncBaseTransport):
-    """Connects through the API server, which takes an operator outside the cluster to the cells.
+    """Connects through the API server, by which an operator outside the cluster reaches the cells.
 
     It reads whole answers: open streams would use up the connections to the API server.
     """
@@ -139,7 +139,7 @@ class ProxiedTransport(httpx.AsyncBaseTransport):
 
 
 class ZonedTimes(httpx.AsyncBaseTransport):
-    """Takes times without a zone for UTC: other servers write them, and the SDK refuses them."""
+    """Reads times without a zone as UTC: some servers write them, and the SDK refuses them."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner

@@ -51,8 +51,8 @@ class EventHandler:
     def is_up_to_date(self, kind: str, body: Body) -> bool:
         """Return whether an event has nothing new; may be called in the thread of the watches.
 
-        What kopf lists at its start is in the cache already. Handed over to the loop, every object
-        would be in memory once more, whole, until the loop processes it.
+        The objects that kopf lists at its start are in the cache already. Passing them to the loop
+        would hold all of them in memory a second time until the loop has processed them.
         """
         if kind == watch_targets.HEARTBEAT_KIND or not self._cache.is_confirmed(body):
             return False

@@ -169,7 +169,7 @@ class CachedCluster:
         return None
 
     async def _fetch_on_conflict(self, ref: ObjectRef, write: Awaitable[_W]) -> _W:
-        """Await a write; if it met another state than it was decided for, read the object."""
+        """Await a write; if it fails because the object has changed, read the object again."""
         try:
             return await write
         except _STALE:

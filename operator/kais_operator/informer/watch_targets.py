@@ -52,9 +52,9 @@ def child_watches(namespaces: tuple[str, ...], *, operator_namespace: str) -> It
 
 
 def list_targets(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
-    """Yield the lists that fill the cache; no namespaces stand for the whole cluster.
+    """Yield the lists that fill the cache; without namespaces, of the whole cluster.
 
-    Our kinds are listed whole, children by our managed-by label.
+    Our kinds are listed completely, children by our managed-by label.
     """
     for namespace in namespaces or (None,):
         for kind in KINDS:

@@ -7,7 +7,7 @@ before the first apply, as kubectl does.
 
 The spec of a child of our own kinds is declared by the template alone: fields that others added to
 it are migrated too, so that the apply removes them. For what others add to other kinds, see
-`controllers.cell.decide.additions`.
+`controllers.cell.decide.workload_drift`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SPEC = "f:spec"
 
 
 def migration_patch(live: Body) -> Body | None:
-    """Return the merge patch that turns such fields into applied ones; None if there are none.
+    """Return the merge patch that turns updated fields into applied ones; None without any.
 
     It has the resourceVersion, because it replaces the whole list of managed fields.
     """

@@ -75,10 +75,10 @@ class _NoProgress(kopf.ProgressStorage):
 
 @dataclass(frozen=True)
 class WatchScope:
-    """Where is watched: all of the cluster when no namespace is named.
+    """The namespaces that are watched; the whole cluster if `namespaces` is empty.
 
-    kopf watches every kind in every namespace that it watches at all, so what it tells of more than
-    is wanted of the operator's own namespace ends here.
+    kopf watches every kind in all of its namespaces, including the operator's own. `covers` drops
+    the events of the operator's namespace that are not needed.
     """
 
     namespaces: tuple[str, ...]
@@ -86,7 +86,7 @@ class WatchScope:
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """The namespaces for kopf: with the operator's own, for the probe."""
+        """The namespaces for kopf, including the operator's own for the watch heartbeat."""
         if not self.namespaces:
             return ()
         return tuple(sorted({*self.namespaces, self.operator_namespace}))
@@ -168,7 +168,7 @@ async def _run_kopf(
     await kopf.operator(
         registry=registry,
         settings=build_settings(is_namespaced=bool(scope.namespaces)),
-        # Without one kopf looks up the user's name, which an arbitrary UID does not have.
+        # Without an identity, kopf looks up the user's name, which an arbitrary UID does not have.
         identity=cast("Any", labels.MANAGER_CHILDREN),
         standalone=True,
         clusterwide=not scope.namespaces,

@@ -170,7 +170,7 @@ class LeaderSession:
             self._watch_task.result()
 
     async def _watch(self) -> None:
-        """Watch once all kinds could be listed: kopf stops at the first kind that it is refused."""
+        """Watch once all kinds could be listed: kopf stops if it may not list one of them."""
         await self.watch_health.wait_listed()
         scope = kopf_watches.WatchScope(self._namespaces, self._operator_namespace)
         await kopf_watches.watch(
@@ -187,7 +187,7 @@ class LeaderSession:
             self._loop.call_soon_threadsafe(self._process_pending_events)
 
     def _on_child_event(self, kind: str, body: Body, is_deleted: bool) -> None:
-        """Process an event in its own callback, as those of the thread."""
+        """Process an event in its own callback, like the events from the thread."""
         if is_deleted or not self._event_handler.is_up_to_date(kind, body):
             self._loop.call_soon(self._on_watch_event, kind, body, is_deleted)
 

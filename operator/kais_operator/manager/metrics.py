@@ -1,4 +1,4 @@
-"""The operator's metrics, in a registry of their own; labels are bounded (C36)."""
+"""The operator's metrics, in a registry of their own; labels have a bounded set of values."""
 
 from __future__ import annotations
 

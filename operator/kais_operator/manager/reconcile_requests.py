@@ -184,7 +184,7 @@ def _child_delay_s(
 
 
 def _is_starting(ref: ObjectRef, body: Body) -> bool:
-    """Return whether a Deployment or pod is not ready, so that nothing waits for its cell."""
+    """Return whether a Deployment or pod is not ready yet, so that its cell is less urgent."""
     if ref.kind == "Deployment":
         return not (body.get("status") or {}).get("readyReplicas")
     return ref.kind == "Pod" and not _has_ready_condition(body)

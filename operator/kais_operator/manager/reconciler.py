@@ -66,7 +66,8 @@ class _PendingEvents:
 class Reconciler:
     """Reconciles keys; called by the work queue.
 
-    `requeue` is called with a key whose reconcile ended because a template was still rendered.
+    If a reconcile ends because a template is still being rendered, `requeue` is called with its key
+    when the rendering is done.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Reconciler:
             self._pending_events.pop(key, None)
             raise
         except Exception as exc:
-            # Only logs and records the error, with the fields of the object.
+            # The error is only logged and recorded here, with the fields of the object.
             self._log_failure(key, exc)
             self._record_forbidden(key, exc)
             raise
@@ -218,10 +219,11 @@ class Reconciler:
         self._world.containers.end_commands(key)
 
     def _should_iterate_again(self, key: ObjectRef, result: executor.ExecutionResult) -> bool:
-        """Return whether the next iteration comes so soon that it writes the status, not this one.
+        """Return whether to iterate again, so that the next iteration writes the status.
 
-        An iteration that acted decided its status before it did; the one that finds nothing left to
-        do has the current one. A key that never gets there writes its status all the same.
+        An iteration that acted decided its status before its actions, so the status is outdated.
+        The iteration that finds nothing left to do has the current status. After
+        `MAX_BUSY_ITERATIONS` iterations that acted, the status is written anyway.
         """
         has_acted = result.called_knowledge or result.wrote
         if result.knowledge_problem is not None or not has_acted:

@@ -79,7 +79,7 @@ class ReferenceIndex:
         return frozenset(self._borrowers.get(account, ()))
 
     def only_message_changed(self, ref: ObjectRef) -> bool:
-        """Return whether the last event of this object changed messages of its status only."""
+        """Return whether the last event of this object changed only messages in its status."""
         return ref in self._fingerprints and ref != self._changed_object
 
     def cells_to_register(self, formation: ObjectRef) -> frozenset[ObjectRef]:
@@ -95,7 +95,7 @@ class ReferenceIndex:
     def is_under_way(self, ref: ObjectRef) -> bool:
         """Return whether a mission has an attempt that its status does not report as ended.
 
-        A mission whose cell does not answer is not: a reconcile that asks it waits for a timeout.
+        A mission whose cell does not answer does not count: reconciling it takes until a timeout.
         """
         return ref in self._under_way
 
@@ -230,7 +230,7 @@ def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 
 def _own_annotations(ref: ObjectRef, body: Body) -> Mapping[str, str]:
-    """Return the annotations, without those that a copy has from the run of its original."""
+    """Return the annotations; none if those of the run were copied from another object."""
     return {} if run_stamps.is_own(ref, body) is False else run_stamps.annotations_of(body)
 
 

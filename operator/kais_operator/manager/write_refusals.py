@@ -12,7 +12,7 @@ class WriteRefusalMemory:
         self._messages: dict[ObjectRef, str] = {}
 
     def refusal(self, key: ObjectRef) -> str | None:
-        """Give the refusal of the last reconcile's writes; None when they were taken."""
+        """Return why the last reconcile's writes were refused; None when they were accepted."""
         return self._messages.get(key)
 
     def note(self, key: ObjectRef, message: str) -> None:

@@ -1,8 +1,8 @@
 """What open runs may still cost: an annotation of the object whose limits they share.
 
 A run reserves before its attempt starts. Its entry is dropped after its cost is counted on the
-cell, so between the two writes it counts twice, and never not at all. Entries have no end in time:
-a clock that jumps releases nothing.
+cell, so between the two writes its cost counts twice, but it is never left out. Entries do not
+expire, so a clock that jumps releases nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import ObjectRef, PatchMetadata, Plan
 
 MAX_RESERVATIONS = 500
-"""Number of entries; with names of ordinary length, below half of the limit for annotations."""
+"""The maximum number of entries; with ordinary names, less than half of an annotation's limit."""
 
 Account = Formation | Cell
 
@@ -33,7 +33,7 @@ class Reservation:
         cell: name of the Cell.
         mission: name of the Mission, in the namespace of the cell.
         spent: what the run had cost on the cell when the entry was written.
-        reserved: what its open attempt may cost besides.
+        reserved: what its open attempt may cost in addition.
     """
 
     run_id: str
@@ -80,7 +80,7 @@ def without(account: Account, run_ids: Collection[str]) -> PatchMetadata:
 
 
 def release_vanished(plan: Plan, account: Account, run_ids: Collection[str]) -> Plan:
-    """Append the write that drops the entries of vanished runs: if it is refused, it is alone."""
+    """Append the write that drops entries of vanished runs; a refusal then stops no other write."""
     if not run_ids or account.is_deleting:
         return plan
     return replace(plan, actions=(*plan.actions, without(account, run_ids)))

@@ -52,11 +52,11 @@ def with_transition_times(
 def transition_events(
     resource: Resource, current: Sequence[Condition], *, types: Sequence[str]
 ) -> tuple[EmitEvent, ...]:
-    """Return Events for conditions of these types that changed status or have a new trouble.
+    """Return Events for conditions of these types with a new status or a new warning reason.
 
-    A new condition emits an Event only when it is True or a trouble, and so does one that was
-    Unknown: that work is not done yet is no news. A condition that is Unknown emits one only for a
-    new trouble.
+    A condition that is False at first, or changes from Unknown to False, emits an Event only with a
+    reason in `WARNING_REASONS`: that work is not done yet is no news. A condition that is Unknown
+    emits one only when such a reason is new.
     """
     emitted = []
     for condition in current:

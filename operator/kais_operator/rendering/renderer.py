@@ -111,7 +111,8 @@ class WorkerRenderer:
     ) -> blueprint_rendering.Rendering:
         """Check parameters and render.
 
-        A failure is recorded for all instances with these parameters, one of the spec for all.
+        A failure is recorded for all instances with these parameters. A failure to compile the spec
+        applies to all instances.
 
         Raises:
             RenderingFailed: A limit was exceeded; the message names it and the leaf.

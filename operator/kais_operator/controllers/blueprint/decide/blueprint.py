@@ -56,8 +56,8 @@ class BlueprintObserved:
             while the spec has no number.
         unnumbered: why the present spec has no number yet; None when it has one.
         verdicts: verdicts by number, as far as the choice of the served revision needs them.
-        in_use: numbers to which an instance, a mission or a running pod refers; None if nothing
-            could be collected, so that they were not read.
+        in_use: numbers to which an instance, a mission or a running pod refers; None if they were
+            not read, because no revision could be deleted.
         stats: the last statistics from the ledger; None before the first, and while the knowledge
             service does not answer.
         store_problem: why the knowledge service does not answer; None when it does.
@@ -130,7 +130,7 @@ def _canary(
     candidate: int | None,
     now: datetime,
 ) -> canary_rollout.CanaryDecision:
-    """Decide about the canary; without a number for the spec, or suspended, it stays."""
+    """Decide about the canary; it stays while the spec has no number or the object is suspended."""
     numbers = {revision_history.number_of(revision) for revision in history}
     if observed.unnumbered is not None or status_and_events.is_suspended(blueprint):
         current = canary.parse(blueprint.metadata.annotations)
@@ -184,7 +184,7 @@ def _with_present_revision(
 def _creation_problem(
     observed: BlueprintObserved, blueprint: Blueprint, body: Body
 ) -> Verdict | None:
-    """Return why a revision is not created now, or would be refused each time."""
+    """Return why a revision cannot be created: suspended, name taken or too large; else None."""
     if status_and_events.is_suspended(blueprint):
         return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_unmade=True)
     name = str(children.ref_of(body))

@@ -1,7 +1,8 @@
-"""Decide about the canary of a Blueprint: begin, take a look, obey a person, report.
+"""Decide about the canary of a Blueprint: begin it, evaluate its runs, obey a person, report.
 
 The annotation that holds the canary is written in one patch with the served revision, so no crash
-leaves one without the other. A look whose write is lost is taken again with the runs of then.
+leaves one without the other. If the write of an evaluation is lost, the next reconcile evaluates
+the runs of that time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class Verdict:
         reason: the reason of the condition.
         message: the message of the condition.
         retry_after: delay until it is compiled again, after a timeout or a dead worker.
-        is_unmade: whether the revision itself could not be created, whatever its template is like.
+        is_unmade: whether the revision itself cannot be created, whether its template compiles or
+            not.
     """
 
     is_good: bool

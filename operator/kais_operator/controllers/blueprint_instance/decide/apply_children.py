@@ -60,7 +60,7 @@ class _DesiredRun:
 
     @property
     def blocked(self) -> ChildDecision | None:
-        """The child that cannot be written. Then none is, so that no instance starts by half."""
+        """The child that cannot be written. Then none is written, so that no run starts halfway."""
         return next((d for d in (self.formation, self.mission) if d is not None and d.reason), None)
 
 
@@ -81,7 +81,7 @@ def follow(observed: BlueprintInstanceObserved) -> ApplyDecision:
 
 
 def suspended(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> ApplyDecision:
-    """Report the run without the decided writes, and with no condition that they are done."""
+    """Report the run without the decided writes, and without a condition that they were made."""
     followed = follow(observed)
     desired_conditions = (
         conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
@@ -225,7 +225,7 @@ def _desired_run(
 
 
 def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool:
-    """Whether the run has no mission; a run whose mission left the template does not count."""
+    """Whether the run has no mission; one whose mission was removed from the template has one."""
     if instance_run.is_session(observed.instance):
         return True
     parent = child_manifests.parent_of(observed.instance)
@@ -236,7 +236,7 @@ def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool
 def _prune_mission(
     observed: BlueprintInstanceObserved, rendered: Rendered, wish: _DesiredRun
 ) -> tuple[Delete, ...]:
-    """Delete the Mission that left the template, after its outcome is stamped."""
+    """Delete the Mission that the template no longer has, after its outcome is stamped."""
     run, live = instance_run.run_of(observed.instance), observed.mission
     if rendered.mission_spec is not None or live is None or run is None or run.outcome is None:
         return ()

@@ -46,7 +46,7 @@ class Newer:
         served: the number that the Blueprint serves; None when it is gone or serves none.
         present: the pinned revision; None when it no longer exists.
         target: the served revision; None when it does not exist yet.
-        between: the revisions between the two that compile, newest first; read only when the
+        between: the revisions between these two that compile, newest first; read only when the
             target may break callers.
     """
 
@@ -112,7 +112,7 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
 
 
 def _draw(instance: BlueprintInstance, blueprint: Blueprint, served: int) -> Choice:
-    """Draw the canary or the served revision; a use that follows its Blueprint draws no lot."""
+    """Draw the canary or the served revision; without a lot if the instance moves automatically."""
     current, rollout = canary.parse(blueprint.metadata.annotations), blueprint.spec.rollout
     is_running = current is not None and current.verdict is None and current.over == served
     is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
@@ -125,7 +125,7 @@ def _draw(instance: BlueprintInstance, blueprint: Blueprint, served: int) -> Cho
 
 
 def lot_of(instance: BlueprintInstance, choice: Choice) -> int | None:
-    """Return the canary for which a use drew its revision; None without a lot."""
+    """Return the canary for which an instance drew its revision; None without a lot."""
     if labels.RUN_ID not in instance.metadata.annotations:
         return choice.lot
     return annotation_values.parse_digits(instance.metadata.annotations.get(labels.CANARY_LOT))

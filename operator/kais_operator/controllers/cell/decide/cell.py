@@ -438,7 +438,7 @@ def _phase(ready: Condition) -> CellPhase:
 
 
 def _display_status(ready: Condition) -> str:
-    """Return the status in one word: for a cell at rest its reason, because no phase fits."""
+    """Return the displayed status: the phase; of a ready cell without pods, the reason."""
     is_resting = ready.reason in (Reason.STANDBY, Reason.SCALED_DOWN)
     return ready.reason if is_resting and ready.status == "True" else _phase(ready)
 

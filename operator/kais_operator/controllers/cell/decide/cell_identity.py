@@ -34,7 +34,7 @@ class CellIdentity:
         short_name: its address inside its formation, or its name without a formation.
         account: the ServiceAccount of its pods.
         scope: the home scope of that account.
-        memory: the scope of what it remembers, unless it says that it is for this cell only.
+        memory: the default scope of the facts that it remembers.
         workspace: the volume claim of its formation's workspace; None without one.
         address: its place in the topology of its formation; None without a formation.
     """

@@ -126,9 +126,9 @@ def container_fields(cell: Cell) -> Body:
 
 
 def _resources(defaults: Mapping[str, Any], cell: Cell, declared: Mapping[str, Any]) -> Body:
-    """Merge resources by their names: one that the container declares has no default of kais.
+    """Merge resources by name: a resource that the container declares gets no default of kais.
 
-    So a request of 2 CPUs is not refused for the default limit. `spec.resources` still limits it.
+    Otherwise a request of 2 CPUs would exceed the default limit. `spec.resources` still limits it.
     """
     limited = cell.spec.resources
     stated = {

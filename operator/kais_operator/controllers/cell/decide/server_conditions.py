@@ -1,6 +1,6 @@
 """One condition for each MCP server of a cell, from what its runs reported.
 
-They are no part of the summary: a cell works without a server, and its mission says how it went.
+They do not affect the summary: a cell works without a server, and its mission reports the result.
 """
 
 from __future__ import annotations

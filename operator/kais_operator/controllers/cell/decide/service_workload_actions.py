@@ -139,10 +139,10 @@ def decide_workloads(
 
 
 def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[Action, ...]:
-    """Return the writes, where the removal of additions replaces an apply that they make invalid.
+    """Return the writes; if additions make an apply invalid, their removal is executed instead.
 
-    Contested additions are not removed. Without additions, a refusal has another cause and ends
-    the reconcile.
+    Contested additions are not removed. Without additions, an invalid apply has another cause and
+    ends the reconcile.
     """
     if not removal.actions and removal.reason is None:
         return decision.actions
@@ -154,7 +154,7 @@ def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[
 
 
 def _is_as_applied(decision: ChildDecision, desired: Body, live: Body) -> bool:
-    """Whether a child was last applied as desired, so that other clients made each difference."""
+    """Whether a child was last applied as desired, so that other clients made every difference."""
     if any(isinstance(action, Delete) for action in decision.actions):
         return False
     carried = live["metadata"].get("labels") or {}
@@ -163,7 +163,7 @@ def _is_as_applied(decision: ChildDecision, desired: Body, live: Body) -> bool:
 
 
 def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
-    """Scale a cell that may not run to no pod, and leave everything else unchanged."""
+    """Scale a cell that may not run to zero, and leave everything else unchanged."""
     live = existing.deployment
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
@@ -173,12 +173,12 @@ def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
 
 
 def delete_actions(parent: Parent, live: Children) -> tuple[Action, ...]:
-    """Delete the children of a cell that is no longer a service cell; objects of others stay."""
+    """Delete the children of a cell that is no longer a service cell, but no foreign objects."""
     return tuple(_deletions(parent, (live.service, live.deployment)))
 
 
 def _decide_service(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
-    """Choose the write for the Service; it is recreated when only one version is headless."""
+    """Choose the write for the Service; it is replaced when it becomes headless or ceases to be."""
     decision = children.decide_child(desired, live, parent)
     is_changing = live is not None and _is_headless(live) != _is_headless(desired)
     if live is None or decision.ownership is not Ownership.OWNED or not is_changing:

@@ -1,8 +1,8 @@
 """Decide whether a cell that another cell created is within the limits of all cells above it.
 
 No limit is checked before a Cell is created, so twenty may be created at once. The oldest are
-within the limits and the others are refused, whichever is reconciled first: the order decides, not
-the moment.
+within the limits and the others are refused, whichever is reconciled first: only the order of
+creation decides.
 
 What a cell wrote about a Cell that it created decides nothing:
 
@@ -241,7 +241,7 @@ class _Family:
 
 
 class _CellsByAge:
-    """Sorted cells; each is returned once, to the first caller whose limit lies after it."""
+    """Cells by age, to iterate over once: each `up_to` continues where the last one ended."""
 
     def __init__(
         self,

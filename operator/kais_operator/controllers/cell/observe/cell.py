@@ -71,7 +71,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
 
 
 async def _workloads(world: World, cell: Cell) -> Children:
-    """Read a service cell's children; a task cell may still have them from when it was one."""
+    """Read a service cell's children; a task cell may have some if it was a service cell before."""
     cluster, metadata = world.cluster, cell.metadata
     deployment = await cluster.get_child(
         ObjectRef("Deployment", metadata.namespace, names.deployment_name(metadata.name))

@@ -111,7 +111,7 @@ def _decide_formation(observed: FormationObserved, now: datetime) -> Plan:
 def _paused_until(
     formation: Formation, cells: Mapping[str, Cell | None], now: datetime
 ) -> datetime | None:
-    """Return until when a team waits that has cost its limit per hour; None if it has not."""
+    """Return until when a team waits because its limit per hour is used up; None if it is not."""
     budget = formation.spec.budget
     if budget is None or budget.max_cost_per_hour is None:
         return None
@@ -324,7 +324,7 @@ def not_ready_message(cell: Cell | None, name: str) -> str | None:
 
 
 def _own_cells(observed: FormationObserved, names: Iterable[str]) -> dict[str, Cell | None]:
-    """Return the formation's own cells with these names; None for one it lacks or cannot read."""
+    """Return the formation's own cells with these names; None for a missing or invalid one."""
     return {name: _own_cell(observed, name) for name in names}
 
 

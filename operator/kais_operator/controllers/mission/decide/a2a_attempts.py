@@ -362,7 +362,7 @@ def _judge(
 def may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer | None) -> bool:
     """Whether a message whose task is unknown may be sent again.
 
-    So it is if no server got it, or if the same server recognises a repeat.
+    It may if no server got it, or if the same server recognises a repeat.
     """
     if container is None or reply.is_sending or reply.refusal is not None:
         return False
@@ -411,7 +411,7 @@ def _failed(attempt: Attempt, message: str, now: datetime) -> Attempt:
 
 
 def _usage(last: Attempt, task: AgentTask) -> AgentUsage | None:
-    """Return the latest usage; a working task changes it with its cost, which is written."""
+    """Return the latest usage; of a working task, only a change of its cost is written."""
     if task.usage is None:
         return last.usage
     reported = mind_usage.bounded(task.usage)
@@ -436,7 +436,7 @@ def _message(
     run_id: str,
     now: datetime,
 ) -> SendMessage:
-    """Build the message of the latest attempt; the same one however often it is built."""
+    """Build the message of the latest attempt; every call builds the same message."""
     mission, last = observed.mission, attempts[-1]
     previous = attempts[-2] if len(attempts) > 1 else None
     entry_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None

@@ -251,9 +251,9 @@ def _message(
     run_id: str,
     now: datetime,
 ) -> SendMessage:
-    """Build the message of a review; the same one however often it is built.
+    """Build the message of a review; every call builds the same message.
 
-    The text is complete for servers of others, and the agent runtime reads the parts.
+    The text is complete for third-party servers; the agent runtime reads the parts.
     """
     mission, last = observed.mission, attempts[-1]
     review = mission.spec.completion.review

@@ -177,7 +177,7 @@ def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:
 
 
 def _is_task_done(mission: Mission, last: Attempt) -> bool:
-    """Whether its task is known to have succeeded, so that its checks can be evaluated."""
+    """Whether an attempt's task is known to have succeeded, so that checks can be evaluated."""
     if last.state not in _TASK_RAN or last.exit_code not in (0, None):
         return False
     if last.state is State.SUCCEEDED:

@@ -92,7 +92,7 @@ def not_started_message(pod: Body | None, task: Mapping[str, Any]) -> str:
 
 
 def has_pod_limit(job: Body) -> bool:
-    """Whether its pod has a deadline, which comes before that of the Job.
+    """Whether the pod of a Job has a deadline, which is earlier than that of the Job.
 
     If a Job with such a pod exceeds its own deadline, no pod was on a node at that time.
     """

@@ -124,13 +124,13 @@ def summarise_all(attempts: Sequence[Attempt]) -> tuple[AttemptSummary, ...]:
 
 
 def review_usage(attempts: Iterable[Attempt | AttemptSummary]) -> AgentUsage | None:
-    """Sum up what the reviews of attempts have used; None if nothing was reported."""
+    """Add up the usage of the reviews of attempts; None if nothing was reported."""
     reviews = [attempt.review for attempt in attempts]
     return mind_usage.total(review.usage for review in reviews if review is not None)
 
 
 def run_usage(attempts: Sequence[Attempt | AttemptSummary]) -> AgentUsage | None:
-    """Sum up what attempts and their reviews have used; None if nothing was reported."""
+    """Add up the usage of attempts and their reviews; None if nothing was reported."""
     work = [attempt.usage for attempt in attempts]
     return mind_usage.total([*work, review_usage(attempts)])
 

@@ -108,7 +108,7 @@ def _is_instance_suspended(observed: MissionObserved) -> bool:
 def _held_back(
     observed: MissionObserved, now: datetime
 ) -> tuple[NotReady, timedelta | None] | None:
-    """Return what holds the start back, and when it ends if no watch event reports that."""
+    """Return the obstacle to the start, and when it ends if no watch event reports that."""
     obstacle = _obstacle_of_user(observed)
     if obstacle is not None:
         return obstacle, _RETRY_INTERVAL if _is_instance_suspended(observed) else None

@@ -333,7 +333,7 @@ def _read_open(
 
 
 def _starting_message(number: int) -> str:
-    """Return one message for attempts with and without a pod, because each change is a write."""
+    """Return the same message whether there is a pod or not, because each change is a write."""
     return f"attempt {number} is being started"
 
 

@@ -1,7 +1,8 @@
 """Count the cost of ended runs on their cells, and compute what budgets leave to an attempt.
 
-The writes that count a run are in an order that any interruption leaves repeatable: first the sum
-on the Cell, which names the run, then the release of its reservation, then a mark on the Mission.
+The writes that count a run are ordered so that they can be repeated after any interruption: first
+the sum on the Cell, which names the run, then the release of its reservation, then a mark on the
+Mission.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
 def _count_on(
     cell: Cell, usage: AgentUsage, *, run_id: str, ended_at: datetime
 ) -> PatchMetadata | None:
-    """Choose the write that adds a run to the sum on a cell; None if it is part of it."""
+    """Choose the write that adds a run to the sum on a cell; None if the sum contains it."""
     counted = cell_cost_annotation.read(cell) or CellUsage()
     if counted.has(run_id):
         return None
@@ -160,7 +161,7 @@ class Limit:
     Attributes:
         name: the field and the object that declares it.
         amount: US dollars.
-        counted: what ended runs have cost of it.
+        counted: the part of it that ended runs have used.
         sharing: whose runs share it.
         is_hourly: whether it is a limit within an hour.
     """
@@ -240,7 +241,7 @@ def least(budgets: Sequence[Decimal]) -> Decimal | None:
 
 
 def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | None:
-    """Return until when a team has to wait that has cost its limit per hour; None if it has not."""
+    """Return until when a team waits because its limit per hour is used up; None if it is not."""
     formation, limit = team.formation, _limit_per_hour(team.formation)
     if formation is None or limit is None:
         return None

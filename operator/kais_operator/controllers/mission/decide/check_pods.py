@@ -1,8 +1,8 @@
 """Build the containers of a Task attempt's checks, and read their states.
 
 The task becomes an init container. Each check that runs something is a container of the same pod,
-with the same volumes and the cell's image: a check sees what the task left, and nothing of the
-operator.
+with the same volumes and the cell's image: a check sees what the task left behind, and nothing of
+the operator.
 """
 
 from __future__ import annotations

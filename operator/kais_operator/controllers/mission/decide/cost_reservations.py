@@ -166,7 +166,7 @@ def _entered_again(
     *,
     is_reviewer: bool,
 ) -> PatchMetadata | None:
-    """Enter work in progress with all that it may have got, whatever others have reserved."""
+    """Reserve for work in progress all that it may spend, whatever others have reserved."""
     limits = _shared_limits(observed, working, now)
     if limits is None:
         return None
@@ -179,7 +179,7 @@ def _entered_again(
 
 
 def narrowest_limit(observed: MissionObserved, cell: Cell, *, now: datetime) -> str:
-    """Describe the limit that allows a run least, beside other runs; empty if there is none."""
+    """Describe the limit that leaves least to a run beside others; empty without limits."""
     limits = budgets.limits_of(observed.mission, cell, observed.team, now=now)
     if not limits:
         return ""
@@ -345,10 +345,10 @@ class _View:
 
     @property
     def waits(self) -> bool:
-        """Whether others have a part that they may return, or their entries are too many.
+        """Whether others hold a part that they may release, or there are too many entries.
 
-        A run that has cost something does not wait for what others have spent: they would wait for
-        it as well, without end.
+        A run that has cost something does not wait for what others have spent, because they would
+        wait for it in turn, forever.
         """
         if not self._own and len(self._others) >= MAX_RESERVATIONS:
             return True
@@ -366,7 +366,7 @@ class _View:
         )
 
     def message(self) -> str:
-        """Say which limit leaves too little, where its reservations are, and what to do.
+        """Name the limit that leaves too little, where its reservations are, and what to do.
 
         The message has no sums or names of others: each start and end of a run changes them, and
         the status of every mission that waits would be written again.

@@ -155,7 +155,7 @@ def _scaled_down(team: MissionTeam, names: Sequence[str]) -> list[str]:
 
 
 def _not_registered(cell: Cell, now: datetime) -> NotReady | None:
-    """Wait for a registration in progress; one that cannot be made does not block the mission."""
+    """Wait for a registration in progress, for a limited time; a refused one blocks nothing."""
     registered = cell.condition(ConditionType.REGISTERED)
     if (
         registered is None

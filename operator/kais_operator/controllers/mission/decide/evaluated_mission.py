@@ -52,7 +52,7 @@ class EvaluatedMission:
 def keep_last_true_condition(evaluated: EvaluatedMission, type_: str) -> DesiredCondition | None:
     """Return the current condition if it is True and the knowledge service does not answer.
 
-    Otherwise an outage would turn a condition False that is still true.
+    Otherwise an outage would turn a condition that still holds to False.
     """
     last_condition = evaluated.mission.condition(type_)
     is_service_unavailable = evaluated.observed.ledger.problem is not None

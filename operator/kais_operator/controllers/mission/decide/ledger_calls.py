@@ -127,7 +127,7 @@ def needs_outbox(observed: MissionObserved, now: datetime) -> bool:
 def outbox_actions(
     observed: MissionObserved, run_outcome: RunOutcome, *, run_id: str
 ) -> tuple[Action, ...]:
-    """Choose the writes that keep the calls in the outbox and remove the finalizer."""
+    """Choose the writes that store the calls in the outbox and remove the finalizer."""
     calls: list[Body] = []
     for action in _close_actions(observed, run_outcome, run_id):
         if isinstance(action, PutRun):
@@ -180,7 +180,7 @@ def _formation_of(observed: MissionObserved) -> str | None:
 
 
 def _lot(observed: MissionObserved) -> dict[str, int]:
-    """Return the canary for which the run drew its revision; a rerun of the use draws none."""
+    """Return the canary for which the run drew its revision; a rerun of the instance draws none."""
     annotations = observed.mission.metadata.annotations
     lot = annotation_values.parse_digits(annotations.get(labels.CANARY_LOT))
     return {} if not lot or labels.RERUN_TAKEN in annotations else {"canary": lot}
@@ -295,10 +295,10 @@ _RESULT = re.compile(r"\{\s*(?:\"|\}|$)|\[\s*(?:[\"{\[\d\]]|$)|\"[^\"]*\"\s*:|[\
 
 
 def _signature(summary: AttemptSummary) -> str | None:
-    """Return a text by which the same error is found again.
+    """Return a text that identifies an error in later runs.
 
-    It is the last line of the task's message, else the operator's message. A line of JSON does not
-    identify an error, and neither does the state of the attempt.
+    It is the last line of the task's message, else the operator's message. A line of JSON
+    identifies no error, and neither does the state of the attempt.
     """
     is_tasks = summary.state is not State.FAILED or summary.exit_code != 0
     lines = [line.strip() for line in summary.message.splitlines() if line.strip() and is_tasks]

@@ -284,7 +284,7 @@ def _joined(
 def _with_adjusted_reservation(
     evaluated: EvaluatedMission, actions: Sequence[Action], now: datetime
 ) -> Sequence[Action]:
-    """Add the write that adjusts what the run has reserved, unless that is reserved just now."""
+    """Add the write that adjusts the run's reservation, unless its object is patched already."""
     patch = cost_reservations.adjust(
         evaluated.observed, evaluated.attempts, evaluated.obstacle, now=now
     )

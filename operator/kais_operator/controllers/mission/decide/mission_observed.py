@@ -174,7 +174,7 @@ def exec_key(mission: Mission, attempt: int, check: str) -> str:
     """Return the key of one command of a series of checks.
 
     It contains the UID of the object, because the run-id comes from an annotation: with the run-id
-    of another mission someone could read its results, or be evaluated in its place.
+    of another mission, a user could read its results or be evaluated by them.
     """
     return f"{mission.metadata.uid}/{run_id_of(mission)}/{attempt}/{check}"
 

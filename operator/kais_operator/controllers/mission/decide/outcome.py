@@ -1,7 +1,7 @@
 """Decide whether a run has ended, and how. The outcome is stamped, so it is decided once.
 
-A finished Job decides before any deadline does, by the times that the Job recorded. So the absence
-of the operator never turns a success into a timeout.
+A finished Job decides before any deadline does, by the times that the Job recorded. So an operator
+that does not run for a while never turns a success into a timeout.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def is_ending(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> b
 
 
 def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> datetime | None:
-    """Return by when the pending start must happen; None if nothing waits to start.
+    """Return the deadline of the pending start; None if nothing waits to start.
 
-    Without an attempt it is the start of the mission, otherwise that of the attempt's container or
-    of its checks. The time of a mission counts from when the operator accepted it, not from its
-    creation, because it could not start while the operator was absent.
+    Without an attempt, the mission waits to start, otherwise the attempt's container or its checks.
+    The time of a mission counts from when the operator accepted it, not from its creation, because
+    it could not start while no operator ran.
     """
     limit = durations.parse(mission.spec.start_deadline)
     if last is not None and last.state is State.CHECKING and last.trouble is not None:
@@ -183,7 +183,7 @@ def _outcome_after_attempt(
 
 
 def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) -> str:
-    """Say which limit ended the work; the runtime knows only what all of them left together."""
+    """Name the limit that ended the work; the runtime knows only what all limits left together."""
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     if isinstance(cell, NotReady) or last.review is not None:
         return ""
@@ -195,8 +195,7 @@ def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) ->
 class _RunningAttempt:
     """The latest attempt, which is not over, at one moment.
 
-    `limit` is when the time for all attempts ends, `start_limit` by when a pending start must
-    happen.
+    `limit` is when the time for all attempts ends, `start_limit` the deadline of a pending start.
     """
 
     mission: Mission
@@ -209,11 +208,11 @@ class _RunningAttempt:
         return _cancellation(self.mission, f"while attempt {self.attempt.number} ran")
 
     def is_cancelled(self) -> bool:
-        """All containers may have ended: then the work may have succeeded, and it is too late."""
+        """Whether it is cancelled; too late once all containers have ended, maybe with success."""
         return not self.attempt.is_counted and self.cancellation() is not None
 
     def is_timed_out(self) -> bool:
-        """A Job whose containers have ended, and a mind, get time to report their end."""
+        """Whether its time is over; ended containers and minds get extra time for their report."""
         is_mind = self.attempt.state is State.RUNNING and attempt_state.is_of_mind(self.attempt)
         grace = JOB_STATUS_GRACE if self.attempt.is_counted or is_mind else timedelta()
         return self.limit is not None and self.now >= self.limit + grace

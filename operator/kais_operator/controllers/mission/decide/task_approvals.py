@@ -150,7 +150,7 @@ def _approved_calls(history: AttemptHistory) -> int:
 def poll(
     observed: MissionObserved, attempt: Attempt, now: datetime
 ) -> tuple[tuple[RunInContainer, ...], timedelta | None]:
-    """Choose the next run of the command in the pod of an attempt, and when to look again."""
+    """Choose the next run of the command in the pod of an attempt, and the requeue delay."""
     asking = observed.asking_pod
     if asking is None:
         return (), None

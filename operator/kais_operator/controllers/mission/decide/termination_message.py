@@ -30,7 +30,7 @@ def is_truncated(message: str, pod: Body) -> bool:
 
 
 def clean(message: str) -> str:
-    """Remove what is unreadable: broken surrogates, and control characters, which terminals obey.
+    """Remove broken surrogates, and control characters, which terminals would interpret.
 
     In the annotation each control character would take six characters. A task that prints nothing
     else must not fill the annotation.

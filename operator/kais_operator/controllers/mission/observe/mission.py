@@ -232,7 +232,7 @@ async def _ask_reviewer(
 async def _reply(
     world: World, call: AgentCall, pod: RunningContainer, addressed_uid: str | None
 ) -> AgentReply | None:
-    """Ask for the task of a message; a pod that was replaced took it along, if it ever got it."""
+    """Ask for the task of a message; None if the task was lost with a replaced pod."""
     is_gone = pod.uid != addressed_uid
     if is_gone and not world.agents.is_undelivered(call):
         return None
