@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Log the begin of a step and, unless it fails, its duration."""
+        """Log the beginning of a step and, unless it fails, its duration."""
         self._step, self._percent = doing, None
         self._started_s = self._logged_s = self._monotonic()
         _log.info("upkeep begins", extra={"fields": {"doing": doing}})

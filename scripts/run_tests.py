@@ -39,7 +39,7 @@ MINIMUM_NODE = 20
 """The oldest version of Node.js that the MCP clients support."""
 REPEAT = "repeat"
 MAX_REPEATS = 3
-"""More failures than this are no matter of a busy machine, and stand as they are."""
+"""More failures than this do not come from a busy machine, so they are not repeated."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tier:
     processes: int
     """How many tests run at a time. Tests that mostly wait may take more than there are cores."""
     obstacle: Callable[[], str] = lambda: ""
-    """Say why the tier cannot run here, or nothing."""
+    """Returns why the tier cannot run on this machine; empty if it can."""
     names: str = ""
     """Which of the tests run, as an expression of pytest's `-k`; all when empty."""
     whole_files: bool = False

@@ -11,7 +11,7 @@ from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 
 MOST_LINKED = 64
-"""The number of facts that a fact brings by its links from it, and by those to it."""
+"""The maximum number of linked facts that a fact adds, for each direction of its links."""
 
 
 @dataclass(frozen=True)

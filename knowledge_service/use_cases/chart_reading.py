@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_PARTS = 500
 _MAX_LEVELS = 50
-"""Charts above one another; more of them are a cycle that an import or a hand has made."""
+"""The maximum number of charts above one another; more are a cycle, from an import or an edit."""
 
 
 def require(store: Store, principal: Principal, chart_id: str) -> StoredChart:

@@ -135,7 +135,7 @@ def check_alias_change(store: Store, principal: Principal, fact_id: str) -> Fact
 
 
 def may_change(principal: Principal) -> Callable[[Fact], bool]:
-    """Return a predicate for facts that a write comes upon: whether the caller may change one."""
+    """Return a predicate that tells, within a write, whether the caller may change a fact."""
 
     def test(fact: Fact) -> bool:
         try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FactFilters(BaseModel):
-    """Which facts to list; each filter narrows."""
+    """The filters of a list of facts; each narrows it."""
 
     scope: str | None = None
     kind: str | None = None

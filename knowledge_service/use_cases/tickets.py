@@ -50,14 +50,14 @@ LIFETIME = timedelta(seconds=60)
 _WORK_WITHOUT_RUN = timedelta(days=1)
 """Time after which a cell makes no more calls for a person, or for a run without a record."""
 MAX_HOPS = 4
-"""Cells that a call may pass, one after the other, before it reaches the callee."""
+"""The maximum number of cells that a call may pass before it reaches the callee."""
 _PURPOSE = "peers/ticket/v1"
 _MAX_LENGTH = 8192  # characters of a ticket: four hops with the longest names take half of it
 _ACCOUNT = re.compile(r"system:serviceaccount:([^:]+):(.+)", re.DOTALL)
 
 
 class _Content(WireModel):
-    """What a ticket carries. `callee` is an account's username, and its UID where it has one."""
+    """The content of a ticket; `callee` is a username, `callee_uid` the UID of the account."""
 
     caller: str
     role: CallerRole
@@ -100,7 +100,7 @@ def issue(store: Store, principal: Principal, call: TicketIn, *, now: datetime) 
 
 
 def verify(store: Store, principal: Principal, ticket: str, *, now: datetime) -> VerifiedTicket:
-    """Return who calls `principal`, for whom the ticket must have been issued as the callee.
+    """Return the caller of `principal`, who must be the callee that the ticket was issued for.
 
     Raises:
         TicketInvalid: this service did not issue it.

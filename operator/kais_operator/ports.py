@@ -218,7 +218,7 @@ class Agents(Protocol):
     """Cells that serve A2A: messages to them, and the tasks of these messages."""
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
-        """Return what a cell knows of a message; a problem instead of an error."""
+        """Return what a cell reports about a message; an error becomes its `problem`."""
         ...
 
     def on_end(self, notify: Callable[[ObjectRef], None]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 3
-"""The version of the format. Raise it when a feature comes, goes, or is computed otherwise."""
+"""The version of the format. Raise it when a feature is added, removed or computed differently."""
 ADDITIVE_NAMES = (
     "context.previous", "context.second_previous", "context.next", "context.second_next",
     "context.answer", "context.second_answer", "context.run", "context.observation",

@@ -1,4 +1,4 @@
-"""Look entities up by their names."""
+"""Look up entities by their names."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OBSERVATION = "observation"
 MAX_OBSERVATIONS = 500
-"""The most observations of an entity that an answer has."""
+"""The maximum number of observations of an entity in an answer."""
 _OBSERVATIONS_PAGE = 10_000
 DELETED = "deleted from the graph"
 
@@ -133,7 +133,7 @@ def source_of(principal: Principal) -> Source | None:
 def first_observations(
     store: Store, principal: Principal, entities: Sequence[Fact]
 ) -> list[tuple[Fact, ...]]:
-    """Return the first observations of each entity, at most one more than an answer has."""
+    """Return the first observations of each entity, at most one more than an answer contains."""
     ids = [entity.id for entity in entities]
     limit = MAX_OBSERVATIONS + 1
     by_id = store.facts_about(ids, principal.view, kind=OBSERVATION, limit=limit)

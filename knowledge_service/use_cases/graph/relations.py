@@ -122,7 +122,7 @@ def _link_of(relation: GraphRelationIn, start: Fact, end: Fact) -> LinkIn:
 
 
 def relation_of(link: Link, names: dict[str, str]) -> GraphRelation:
-    """Return the relation that a link between named entities is."""
+    """Return a link between named entities as a relation."""
     data: dict[str, Any] = dict(link.data) if isinstance(link.data, dict) else {}
     relation_type = data.pop(_TYPE_KEY, link.type)
     return GraphRelation(

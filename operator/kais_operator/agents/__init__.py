@@ -1,1 +1,1 @@
-"""Speaks A2A to cells: the only room of the operator that knows the SDK."""
+"""Speaks A2A to cells: the only package of the operator that imports the SDK."""

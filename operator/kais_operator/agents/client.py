@@ -5,7 +5,7 @@ is done. The state of a message is lost when this process ends. The tasks of our
 then read by their ids, which follow from the message.
 
 The event stream of a working task is followed if the transport allows it. The end of the stream
-only means that the task is read at once; otherwise it is read later by time.
+only triggers a read of the task; without a stream, tasks are polled.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _ASK_S, _SEND_S = 5.0, 3600.0
 _TICKET_RESERVE = timedelta(seconds=15)
 _CARD_AGE = timedelta(seconds=60)
 _MAX_FOLLOWED = 100
-"""Tasks that are followed at a time, each with a connection; the others are asked by time alone."""
+"""The maximum number of tasks that are followed, each with a connection; others are only polled."""
 _FOLLOWED_AFTER = timedelta(seconds=6)
-"""A task that works for so long is followed; before, it is asked for every 1.5 s or sooner."""
+"""A task is followed after working for this long; before, it is polled at least every 1.5 s."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
-"""Pause before a task is followed again whose stream ended before it."""
+"""Pause before a task whose stream ended early is followed again."""
 _MAX_KEPT = 2000
-"""Messages, cards and tickets that are remembered, each; an arbitrary bound of memory."""
+"""The maximum number of messages, of cards and of tickets in memory; arbitrary."""
 _FAILURES = (
     A2AClientError,
     a2a_errors.A2AError,

@@ -18,7 +18,7 @@ from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 
 _ANSWER_CHARACTERS = 64 * 1024
-"""What is read of an answer; a Mission records and shows less."""
+"""The number of characters of an answer that are read; a Mission records and shows fewer."""
 _RECEIPT_CHARACTERS = 100
 """An arbitrary bound, above the length of the ids of receipts."""
 _STATES = {
@@ -60,7 +60,7 @@ def with_address(card: AgentCard, base: str) -> AgentCard:
 
 
 def read_task(task: Task) -> AgentTask:
-    """Return a task as the operator keeps it."""
+    """Return a task as the operator represents it."""
     metadata = _metadata(task.metadata)
     report = _report(metadata)
     text, is_cut = _answer(task)

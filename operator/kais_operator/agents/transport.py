@@ -145,7 +145,7 @@ class ZonedTimes(httpx.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request, and return its answer with whole times."""
+        """Send one request, and add the time zone to times in its answer."""
         response = await self._inner.handle_async_request(request)
         if _is_stream(response):
             return response

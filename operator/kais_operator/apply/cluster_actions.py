@@ -62,4 +62,4 @@ ACTIONS: Mapping[type, _Write] = {
     plans.PatchMetadata: patch_metadata,
     plans.PatchSpec: _patch_spec,
 }
-"""By action, its function. It returns the object as written; None if a deleted object is gone."""
+"""The function of each action. It returns the object as written; None if it was deleted."""

@@ -17,7 +17,7 @@ KINDS = (
     "KnowledgeScope",
 )
 KOPF_KINDS = ("Blueprint", "BlueprintRevision", "KnowledgeScope")
-"""Those that kopf watches: what people declare for many instances, so they have few events."""
+"""The kinds that kopf watches. People declare them for many instances, so events are few."""
 INSTANCE_KINDS = tuple(kind for kind in KINDS if kind not in KOPF_KINDS)
 """Instances and the objects of our kinds that they consist of; `child_watches` watches them."""
 CHILD_KINDS = (

@@ -46,7 +46,7 @@ def _uncounted(_: str, __: float | None = None) -> None:
 
 
 def _seconds(run: models.RunIn) -> float | None:
-    """Return the duration of a run; None if it goes on or never started."""
+    """Return the duration of a run; None if it continues or never started."""
     if run.outcome is None or run.started_at is None or run.finished_at is None:
         return None
     return max(0.0, (run.finished_at - run.started_at).total_seconds())
@@ -55,9 +55,9 @@ def _seconds(run: models.RunIn) -> float | None:
 class MonitoredKnowledge:
     """Wraps the Knowledge port and keeps `sync_state.unavailable_reason()` current.
 
-    `count_run` gets the outcome of each run that the service recorded, `opened` for one that goes
-    on, and its duration. `count_usage` gets the usage of a run that ended. `count_extraction` gets
-    `accepted` or `failed`.
+    `count_run` gets the outcome of each run that the service recorded, `opened` for one that
+    continues, and its duration. `count_usage` gets the usage of a run that ended.
+    `count_extraction` gets `accepted` or `failed`.
     """
 
     def __init__(

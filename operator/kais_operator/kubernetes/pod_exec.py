@@ -126,7 +126,7 @@ class ApiContainers:
         self._end(list(self._commands))
 
     async def close(self) -> None:
-        """End all commands here; processes in containers go on."""
+        """End all commands here; their processes in containers continue."""
         self.end_all()
         await self._loop_thread.close(cleanup=self._stream_client.close())
 

@@ -15,9 +15,9 @@ from kais import reasons
 from kais_operator.planning.plan import Body, ObjectRef
 
 DEBOUNCE_S: Mapping[str, float] = {"Cell": 3.0, "Formation": 4.0}
-"""By then a cell's pod has a name or is ready, and the cells of a formation have reported."""
+"""After this, a cell's pod has a name or is ready, and the cells of a formation have reported."""
 UNREPORTED_DEBOUNCE_S: Mapping[str, float] = {"Cell": 20.0, "Formation": 22.0}
-"""The same if they have not by then. Arbitrary: people wait that long for a first message."""
+"""The delay if they have not reported by then; arbitrary, people wait that long."""
 
 
 class StatusDebounce:

@@ -61,7 +61,7 @@ _REGISTERED_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
 
 @dataclass(frozen=True)
 class ManagerDependencies:
-    """What every session needs, created once per process."""
+    """The dependencies of every session, created once per process."""
 
     world: World
     sync_state: KnowledgeSyncState

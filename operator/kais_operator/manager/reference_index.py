@@ -95,7 +95,8 @@ class ReferenceIndex:
     def is_under_way(self, ref: ObjectRef) -> bool:
         """Return whether a mission has an attempt that its status does not report as ended.
 
-        A mission whose cell does not answer does not count: reconciling it takes until a timeout.
+        A mission whose cell does not answer does not count, because its reconcile waits for a
+        timeout.
         """
         return ref in self._under_way
 

@@ -24,8 +24,8 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 FIRST_BACKOFF_S = 0.2
 BACKOFF_CAP_S = 300.0
 WORKERS = 16
-"""Reconciles at a time. One that asks a cell that hangs takes 5 s, 20 s after the last, so 40 such
-cells leave half of them to others."""
+"""Concurrent reconciles. One that asks a hanging cell takes 5 s and is repeated after 20 s, so 40
+such cells leave half of the workers to others."""
 
 
 class Backoff(Exception):

@@ -20,7 +20,7 @@ class WriteRefusalMemory:
         self._messages[key] = message
 
     def forget(self, key: ObjectRef) -> None:
-        """Forget the refusal: the writes were taken, or the object is gone."""
+        """Forget the refusal: the writes were accepted, or the object is gone."""
         self._messages.pop(key, None)
 
     def clear(self) -> None:

@@ -36,7 +36,7 @@ EDIT_UNDONE = "EditUndone"
 """The reason of the Event about an edit of a child that the operator takes back."""
 _MAX_LISTED_PATHS = 5
 _HASHES: memo.RecentResults[bytes, str] = memo.RecentResults(8_000)
-"""Of the children of some 300 instances, in about 2 MiB."""
+"""The hashes of the children of some 300 instances, in about 2 MiB."""
 _EVENT_LIMIT = 1024  # the API server's limit for an Event's message
 
 PARENT_LABELS: Mapping[str, str] = {

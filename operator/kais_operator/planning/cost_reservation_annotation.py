@@ -26,7 +26,7 @@ Account = Formation | Cell
 
 @dataclass(frozen=True, order=True)
 class Reservation:
-    """What one run may cost on one cell, in US dollars.
+    """The reservation of one run for one cell, in US dollars.
 
     Attributes:
         run_id: the run.
@@ -44,7 +44,7 @@ class Reservation:
 
     @property
     def total(self) -> Decimal:
-        """What the run counts for until it has ended."""
+        """The amount that counts for the run until it has ended."""
         return self.spent + self.reserved
 
 

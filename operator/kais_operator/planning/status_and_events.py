@@ -19,7 +19,7 @@ from kais_operator.planning import finalizers
 from kais_operator.planning.plan import Body, EmitEvent, Plan
 
 _ORDINARY = frozenset({Reason.RETRYING})
-"""Troubles that need nobody: a Mission with several attempts expects one to fail."""
+"""Warning reasons that need no action: a Mission with several attempts expects one to fail."""
 
 SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
 

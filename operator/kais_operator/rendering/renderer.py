@@ -3,7 +3,7 @@
 The result of a request depends on nothing but the request, so the latest results are cached: an
 idle reconcile compiles and renders nothing. A request that exceeded a limit is tried again with
 growing delays; see `render_failures`. A reconcile waits only a moment for a result: the request
-goes on, and later equal requests wait for the same result.
+continues, and later equal requests wait for the same result.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class GroupCommit:
         self.erasure_version = 0
         """Changes with each erasure; odd while one is being committed."""
         self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
-        """Called after a commit that erased, before its version can be read."""
+        """Called after a commit that erased text, before its version can be read."""
 
     def commit(self, jobs: Sequence[Job]) -> tuple[list[JobResult], bool]:
         """Run and commit jobs; return the results for callers, and whether text was erased.
@@ -102,7 +102,7 @@ class GroupCommit:
         self._hash_index.forget()
 
     def end_erasure(self) -> None:
-        """Make the erasure version even again, once caches may follow it."""
+        """Make the erasure version even again, so that caches may advance to it."""
         self.erasure_version += self.erasure_version % 2
 
     def _run_batch(

@@ -1,4 +1,4 @@
-"""Links in tables: made, closed, listed."""
+"""Links in tables: created, closed, listed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Links(base.SqliteRepository):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Linked:
-        """Make a link, unless it is live."""
+        """Create a link, unless it is live."""
         return self._idempotent(idempotency_key, _LINKED, lambda tx: _link(tx, new, view, actor))
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
@@ -97,7 +97,7 @@ class Links(base.SqliteRepository):
         return LinkPage(links=tuple(links))
 
     def links_among(self, fact_ids: Sequence[str], view: View) -> tuple[Link, ...]:
-        """Look the facts up, then read the links between them from the index."""
+        """Look up the facts, then read the links between them from the index."""
         with self._readers.bulk_connection() as connection:
             ids, scopes = {}, set()
             rows = connection.execute(_ENDS, (json.dumps(list(fact_ids)),))
@@ -123,7 +123,7 @@ class Links(base.SqliteRepository):
         return tuple(links)
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
-        """Go out level by level in one snapshot."""
+        """Traverse links level by level in one snapshot."""
         with self._readers.bulk_connection() as connection:
             return link_traversal.neighborhood(connection, query, view)
 
@@ -133,7 +133,7 @@ class Links(base.SqliteRepository):
             return aliases.read_page(connection, listing)
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:
-        """Look a name up."""
+        """Look up a name."""
         with self._readers.snapshot() as connection:
             return aliases.find(connection, name, view)
 

@@ -31,8 +31,7 @@ class Verdict:
         reason: the reason of the condition.
         message: the message of the condition.
         retry_after: delay until it is compiled again, after a timeout or a dead worker.
-        is_unmade: whether the revision itself cannot be created, whether its template compiles or
-            not.
+        is_unmade: whether the revision itself cannot be created, even if its template compiles.
     """
 
     is_good: bool

@@ -225,7 +225,7 @@ def _desired_run(
 
 
 def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool:
-    """Whether the run has no mission; one whose mission was removed from the template has one."""
+    """Whether the run is a session; one whose mission was removed from the template is not."""
     if instance_run.is_session(observed.instance):
         return True
     parent = child_manifests.parent_of(observed.instance)

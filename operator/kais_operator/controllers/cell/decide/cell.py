@@ -167,7 +167,7 @@ def _refusal(observed: CellObserved) -> Account | None:
 
 
 def _refused_pod(observed: CellObserved) -> Account | None:
-    """Return why no pod can be made of the fields of a cell; None if it can."""
+    """Return why no pod can be built from the fields of a cell; None if one can."""
     spec = observed.cell.spec
     broken = forbidden_pod_fields.violations(spec)
     if broken:

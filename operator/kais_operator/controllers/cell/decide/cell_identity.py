@@ -133,7 +133,7 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
 
 @dataclass(frozen=True)
 class _Place:
-    """What follows from a cell and its formation alone."""
+    """The part of an identity that depends on a cell and its formation alone."""
 
     short_name: str
     scope: Scope

@@ -25,7 +25,7 @@ REMOVALS_BEFORE_PAUSE = 3
 """Number of consecutive removals before the first pause."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
 STREAK_EXPIRES_AFTER = timedelta(hours=2)
-"""A removal this long after the last one starts a new row; longer than any pause."""
+"""A removal this long after the last one starts a new count; longer than any pause."""
 _MERGE_KEYS: Mapping[str, str] = {
     "containers": "name",
     "initContainers": "name",

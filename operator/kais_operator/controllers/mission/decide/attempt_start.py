@@ -35,7 +35,7 @@ HELD_BACK = (
     Reason.PAUSED,
     Reason.BUDGET_RESERVED,
 )
-"""Obstacles that a user chose or caused. No deadline runs, and the edit that ends them is seen."""
+"""Obstacles that a user chose or caused. They have no deadline; a watch reports their end."""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """The obstacle if there is one, the writes, and the delay until the next reconcile."""
 _RETRY_INTERVAL = timedelta(seconds=30)

@@ -29,7 +29,7 @@ from kais_operator.planning.plan import Body
 _NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 _NO_USAGE = AgentUsage()
-"""Of a pod that ended without a report, so before its first call of the model."""
+"""The usage of a pod that ended without a report, and so before its first call of the model."""
 
 
 class State(StrEnum):

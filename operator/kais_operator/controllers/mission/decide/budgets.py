@@ -35,7 +35,7 @@ _MAX_BUDGET = Decimal(10**15)
 
 @dataclass(frozen=True)
 class Spending:
-    """What is spent and left when an attempt starts, in US dollars.
+    """The cost so far, and the rest of the budgets when an attempt starts, in US dollars.
 
     Attributes:
         cell: what the cell has cost in all.
@@ -133,7 +133,7 @@ def spending_of(
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What a run has cost so far: on the cell that works next, and on all cells."""
+    """The costs of a run so far: on the cell that works next, and on all cells."""
 
     own: Decimal
     run: Decimal
@@ -147,7 +147,7 @@ class RunCosts:
 
 
 class Sharing(Enum):
-    """Whose runs share a limit."""
+    """The runs that share a limit."""
 
     RUN = "one run"
     CELL = "the runs of one cell"

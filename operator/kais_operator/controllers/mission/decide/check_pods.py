@@ -134,7 +134,7 @@ def _small(limits: Mapping[str, str]) -> Body:
 
 
 _CHECK_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
-"""What a check requests; it gets none of the other resources of its cell, such as a GPU."""
+"""The requests of a check, which gets no other resources of its cell, such as a GPU."""
 
 
 def process_of(state: Mapping[str, Any]) -> Process | None:

@@ -55,7 +55,7 @@ _WORKING = (State.WAITING, State.RUNNING)
 
 @dataclass(frozen=True)
 class Claim:
-    """What an attempt may cost, and what has to happen before it starts.
+    """The maximum cost of an attempt, and the step that is needed before it starts.
 
     Attributes:
         left: US dollars; None if no shared limit applies.
@@ -321,7 +321,7 @@ def _uncounted(team: MissionTeam, entries: Sequence[Reservation]) -> list[Reserv
 
 
 class _View:
-    """What one run may cost on one cell, beside what others have spent and reserved."""
+    """The limits of one run on one cell, less what others have spent and reserved."""
 
     def __init__(
         self, observed: MissionObserved, cell: Cell, limits: Sequence[Limit], costs: RunCosts
@@ -333,13 +333,13 @@ class _View:
         others = [entry for account in accounts for entry in _others(observed, account)]
         self._others = _uncounted(observed.team, others)
         self.full = self._least(lambda entry: entry.spent)
-        """What all limits leave when the others return what they have reserved."""
+        """The amount that all limits leave once the others release their reservations."""
         self.available = self._least(lambda entry: entry.total)
-        """What all limits leave now."""
+        """The amount that all limits leave now."""
 
     @property
     def room(self) -> Decimal:
-        """What the run may still cost of its own entry."""
+        """The amount of its own entry that the run may still spend."""
         totals = [entry.total for entry in self._own if entry.cell == self._cell.metadata.name]
         return max(totals, default=Decimal(0)) - self._costs.own
 

@@ -19,7 +19,7 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 
 @dataclass(frozen=True)
 class EvaluatedMission:
-    """What one reconcile observed of a mission, and what it decided about its run.
+    """The observed state of a mission in one reconcile, and the decisions about its run.
 
     Attributes:
         observed: the observed state.

@@ -208,7 +208,7 @@ class _RunningAttempt:
         return _cancellation(self.mission, f"while attempt {self.attempt.number} ran")
 
     def is_cancelled(self) -> bool:
-        """Whether it is cancelled; too late once all containers have ended, maybe with success."""
+        """Whether it is cancelled; False once all containers have ended: it may have succeeded."""
         return not self.attempt.is_counted and self.cancellation() is not None
 
     def is_timed_out(self) -> bool:
@@ -253,7 +253,7 @@ _RUNNING_CASES: Mapping[str, tuple[_Condition, _Verdict]] = {
         ),
     ),
 }
-"""What ends an attempt that is not over; the first case that applies decides."""
+"""The cases that end an open attempt; the first that applies decides."""
 
 
 def _outcome_while_running(
