@@ -100,7 +100,7 @@ class StartupApp:
         def run() -> None:
             try:
                 app = self._open_service()
-            except Exception as exc:  # noqa: BLE001 - whoever awaits the future gets it
+            except Exception as exc:  # noqa: BLE001 - the caller that awaits the future gets it
                 settle = functools.partial(future.set_exception, exc)
             else:
                 settle = functools.partial(future.set_result, app)

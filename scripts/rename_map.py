@@ -41,7 +41,7 @@ class InvalidMap(ValueError):
 
 @dataclass(frozen=True)
 class RenameMap:
-    """What a map renames; the keys of `names` are `module:Qualified.name`."""
+    """The renames of a map; the keys of `names` are `module:Qualified.name`."""
 
     modules: Mapping[str, str]
     names: Mapping[str, str]

@@ -66,7 +66,7 @@ def _name(soak: Soak, part: int) -> str:
 
 def run(soak: Soak, part: int) -> bool:
     """Run one part of a row with pytest and report the result."""
-    environment = {**soak.environment, **os.environ}  # noqa: TID251 - handed on as it is
+    environment = {**soak.environment, **os.environ}  # noqa: TID251 - passed on unchanged
     variables = " ".join(f"{name}={environment[name]}" for name in soak.environment)
     name = _name(soak, part)
     print(f"--- {name}: {variables} {' '.join(soak.tests)}", flush=True)  # noqa: T201

@@ -149,8 +149,8 @@ def parts_below(
 def ancestors_of(store: Store, principal: Principal, chart: StoredChart) -> list[Origin]:
     """Return the charts above a chart, each with the step that was telescoped, nearest first.
 
-    Whoever may write to a chart may name any parent in its data. Only the link from the step of
-    the parent, which needs the rights to that step, makes it one.
+    Anyone who may write to a chart may name any parent in its data. The parent counts only if its
+    step has a link to the chart, because such a link needs rights to that step.
 
     Raises:
         Conflict: they form a cycle.

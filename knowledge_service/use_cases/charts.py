@@ -40,7 +40,7 @@ def create_chart(performer: Performer, body: ChartIn, now: datetime) -> Chart:
     """Create a chart.
 
     Raises:
-        What `Performer.perform` raises.
+        The errors of `Performer.perform`.
     """
     results = performer.earlier_results()
     if results is None:

@@ -107,7 +107,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
     )
     key = _position_key if about else _id_key
     rows = store.list_facts(listing)
-    if filters.id_prefix:  # the list is in the order of ids, so all of them stand together
+    if filters.id_prefix:  # the list is in the order of ids, so all of them are adjacent
         rows = tuple(fact for fact in rows if fact.id.startswith(filters.id_prefix))
     facts, cursor = pagination.split_page(rows, filters.limit, key)
     return FactPage(facts=facts, cursor=cursor)

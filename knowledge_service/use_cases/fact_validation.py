@@ -48,7 +48,7 @@ def prepare_facts(
     has other fields than its text.
 
     Raises:
-        What `prepare_fact` raises, for the first invalid fact.
+        The errors of `prepare_fact`, for the first invalid fact.
     """
     preparer = _FactPreparer(store, principal)
     texts = [facts.text_of(body) for body in bodies]

@@ -50,7 +50,7 @@ def check_link(store: Store, principal: Principal, body: LinkIn) -> tuple[Fact, 
     """Check a link without creating it, and return its ends.
 
     Raises:
-        What `create_link` raises.
+        The errors of `create_link`.
     """
     start = fact_queries.get_visible_fact(store, principal, body.from_)
     end = fact_queries.get_visible_fact(store, principal, body.to)

@@ -76,7 +76,7 @@ class Performer:
 
         Raises:
             QuotaExceeded: the quota is used up.
-            What `perform` raises.
+            The errors of `perform`.
         """
         if not acts and self.idempotency_key is None:
             return ()
@@ -105,7 +105,7 @@ def perform(
     """Do the acts of an operation in order, all or none.
 
     Raises:
-        What each act raises on its own, naming its number.
+        The errors of each act, with the number of the act.
         InvalidBody: an act refers to a later act, or to one that has no fact.
     """
     results = perform_acts(store, principal, body.acts, body.reason, idempotency_key)
@@ -122,7 +122,7 @@ def perform_acts(
     """Do acts in order, all or none; a repeat with the same key returns the first results.
 
     Raises:
-        What `perform` raises.
+        The errors of `perform`.
     """
     first = store.performed(idempotency_key) if idempotency_key else None
     if first is not None:

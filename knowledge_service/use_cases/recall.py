@@ -85,7 +85,7 @@ def recall(
         Forbidden: the caller may not use `act_as` for this reader, or its ticket.
         ScopeForbidden: a named scope is out of reach.
         NotFound: the run does not exist or is not accessible.
-        InvalidBody: a facet is malformed, or there is none of its schema.
+        InvalidBody: a facet is malformed, or there is no schema.
     """
     body = _with_masked_query(body)
     reader = _impersonated_principal(store, principal, body.act_as) if body.act_as else principal

@@ -26,7 +26,7 @@ async def remember_one(offload: Offload, body: FactIn, key: str | None) -> Remem
     `key` is the idempotency key of the request.
 
     Raises:
-        What `submit` raises.
+        The errors of `submit`.
     """
 
     def start() -> Awaitable[tuple[Remembered, ...]]:
@@ -55,7 +55,7 @@ def submit(
     for the commit takes no thread.
 
     Raises:
-        What `fact_validation.prepare_facts` raises. Awaiting raises what `FactStore.remember` does.
+        The errors of `fact_validation.prepare_facts`; awaiting, those of `FactStore.remember`.
     """
     facts = fact_validation.prepare_facts(store, principal, bodies, analyse)
     return store.remembered(
@@ -67,7 +67,7 @@ def dry_run(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> tup
     """Return what `submit` would do, and store nothing; a fact that would be new has no id.
 
     Raises:
-        What `fact_validation.prepare_facts` raises.
+        The errors of `fact_validation.prepare_facts`.
         PreviouslyRetracted: an equal fact was retracted there.
     """
     facts = fact_validation.prepare_facts(store, principal, bodies)

@@ -90,9 +90,9 @@ def _work(calls: _Calls) -> None:
         if not call.future.cancelled():
             try:
                 result = call.function()
-            except BaseException as exc:  # noqa: BLE001 - whoever awaits the future gets it
+            except BaseException as exc:  # noqa: BLE001 - the caller that awaits the future gets it
                 error = exc
-        with suppress(RuntimeError):  # the loop is closed, so nobody awaits the future
+        with suppress(RuntimeError):  # the loop is closed, so no caller awaits the future
             loop = call.future.get_loop()
             loop.call_soon_threadsafe(call.on_end, calls, call.future, result, error)
         del call, result, error  # an idle thread holds no request

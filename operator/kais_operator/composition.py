@@ -40,7 +40,7 @@ logger = logging.getLogger("kais_operator")
 
 @dataclass(frozen=True)
 class _Shared:
-    """What several parts of the operator need."""
+    """The dependencies that several parts of the operator share."""
 
     config: settings.Settings
     clock: SystemClock

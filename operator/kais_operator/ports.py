@@ -41,8 +41,8 @@ class Cluster(Protocol):
     async def get_child(self, ref: ObjectRef) -> Body | None:
         """Read the object that has the name of a child.
 
-        May return None for an object of others that is not watched: creating the child then raises
-        AlreadyExists, and from then on this method returns the object.
+        May return None for an object of another owner that is not watched: creating the child then
+        raises AlreadyExists, and from then on this method returns the object.
         """
         ...
 
@@ -224,7 +224,7 @@ class Agents(Protocol):
     def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
         """Have `notify` called with a mission when one of its tasks has ended.
 
-        Not every end is noticed, so tasks are asked for by time as well.
+        Not every end is noticed, so tasks are polled as well.
         """
         ...
 
@@ -332,7 +332,7 @@ class Placement:
         knowledge_url: the service's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
         watched_namespaces: empty for all of the cluster.
         check_image: the image that checks for files in the workspace of a task's attempt.
-        allowed_additions: paths that others may add to Deployments and Services of ours.
+        allowed_additions: paths that others may add to our Deployments and Services.
         has_spawn_policy: whether the chart's admission policies record who created a Cell and who
             reviewed a Mission.
         agents: settings for cells with a mind.

@@ -45,7 +45,7 @@ class Settings:
         watch_namespaces: empty for the whole cluster.
         check_image: image that looks for the files of fileExists checks.
         has_spawn_policy: whether the chart's admission policies are in force.
-        allowed_additions: paths that others may add to Deployments and Services of ours.
+        allowed_additions: paths that others may add to our Deployments and Services.
         renderer_socket: socket of a renderer that runs as another user; None renders in child
             processes of the operator.
         agent_image: image of the agent runtime, for cells with a mind.

@@ -74,7 +74,7 @@ class LruCache:
         for key, (value, size) in entries:
             scope_no = key[0] if isinstance(key, tuple) else -1
             if scope_no in erased:
-                value = _without_documents(value, erased[scope_no])  # noqa: PLW2901 - what goes on
+                value = _without_documents(value, erased[scope_no])  # noqa: PLW2901 - the value to copy
             if value is not None:
                 copy.put(key, value, size - _OVERHEAD)
         return copy

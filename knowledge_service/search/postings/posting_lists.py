@@ -88,7 +88,7 @@ def find_postings(
     head_size = _HEAD.size
     for term, rows in terms:
         needle, end_of_term = _TERM.pack(term), ends[-1]
-        for first, data in rows:  # hundreds in a recall: what a call would do stands here
+        for first, data in rows:  # hundreds in a recall, so nothing here is a call
             documents, terms_of_row, postings = (
                 _HEAD.unpack_from(data) if len(data) >= head_size else _NO_HEAD
             )
@@ -97,7 +97,7 @@ def find_postings(
             if documents or len(data) != start + 3 * postings:
                 segment_codec.head(data)
             offset = data.find(needle, head_size, counts)
-            while offset >= 0 and (offset - head_size) % 8:  # across two terms
+            while offset >= 0 and (offset - head_size) % 8:  # a match across two terms
                 offset = data.find(needle, offset + 1, counts)
             if offset < 0:
                 continue

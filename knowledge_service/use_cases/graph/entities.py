@@ -27,7 +27,7 @@ def create_entities(performer: Performer, body: GraphEntitiesIn) -> Graph:
     """Create the entities that do not exist, all or none, and return them.
 
     Raises:
-        What `operations.perform` raises.
+        The errors of `operations.perform`.
     """
     results = performer.earlier_results()
     if results is None:

@@ -37,7 +37,7 @@ def add_observations(performer: Performer, body: GraphObservationsIn) -> GraphOb
 
     Raises:
         NotFound: an entity does not exist or is not visible.
-        What `operations.perform` raises.
+        The errors of `operations.perform`.
     """
     results = performer.earlier_results()
     if results is None:

@@ -65,8 +65,8 @@ class Cache:
     """Objects of the watched kinds in their last known version.
 
     `labelled` names the kinds of which only objects with our managed-by label are watched. Of the
-    kinds in `owned` only objects controlled by an object of ours are cached, because every user can
-    set the label and such an object may be large. In `operator_namespace` all with the label
+    kinds in `owned` only objects controlled by one of our objects are cached, because every user
+    can set the label and such an object may be large. In `operator_namespace` all with the label
     are cached.
 
     Attributes:

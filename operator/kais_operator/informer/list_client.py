@@ -25,7 +25,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True)
 class WatchTarget:
-    """What a list or watch covers; None means all namespaces, an empty selector all objects."""
+    """The scope of a list or watch; None means all namespaces, an empty selector all objects."""
 
     kind: str
     namespace: str | None

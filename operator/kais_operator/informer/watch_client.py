@@ -1,7 +1,7 @@
 """Watches objects of one target from a version on, as the API server streams the changes.
 
 The API server sends a bookmark about every minute, so a stream that is silent for longer than
-`IDLE_TIMEOUT_S` is broken, however the connection looks.
+`IDLE_TIMEOUT_S` is broken, even if the connection looks intact.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ REFRESH_PERIOD_S = 30.0
 POLL_PERIOD_S = 300.0
 """Blueprints without local changes are read this often: others write to the ledger too."""
 REFUSAL_RETRY_S = 3600.0
-"""What the service refused is sent again after this time, in case the cause is gone."""
+"""Refused data is sent again after this time, in case the cause is gone."""
 _MAX_ITEMS = 20_000  # arbitrary: some ten times the missions of a busy hour
 
 K = TypeVar("K", bound=Hashable)
@@ -214,7 +214,7 @@ class KnowledgeSyncState:
             self._unavailable_reason = problem
 
     def record_settings(self, path: str, config: models.ScopeConfig) -> None:
-        """Record the settings that the service has for a scope, whoever set them."""
+        """Record the settings that the service has for a scope, no matter who set them."""
         if config == models.ScopeConfig():
             self._configured_paths.discard(path)
         else:
@@ -254,7 +254,7 @@ class KnowledgeSyncState:
     def due_stats(self, *, limit: int = 2000) -> models.StatsIn:
         """Return what the next batch reads, at most `limit` of each kind.
 
-        What becomes stale while the batch is read stays stale, and is read again.
+        Statistics that become stale while the batch is read stay stale, and are read again.
         """
         now = self._clock.monotonic()
         blueprints = [

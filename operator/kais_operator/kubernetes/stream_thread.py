@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _STOP_TIMEOUT_S = 5.0
-"""What still runs after this time ends with the process."""
+"""Coroutines that still run after this time end with the process."""
 
 
 class StreamThread:

@@ -157,7 +157,7 @@ def _watch_until(
         registry = build_registry(scope, on_event, login)
         try:
             uvloop.run(_run_kopf(registry, scope, stop))
-        except Exception as exc:  # noqa: BLE001 (whatever stopped kopf, watches must go on)
+        except Exception as exc:  # noqa: BLE001 (whatever stopped kopf, watches must continue)
             logger.warning("kopf's watches ended and are restarted: %r", exc)
         stop.wait(_RESTART_DELAY_S)
 

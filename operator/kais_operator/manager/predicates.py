@@ -2,7 +2,7 @@
 
 A reconcile that wrote observes again before it ends, so the watch events of its writes need no
 further reconcile of its key; other keys still get them. The status is written last and no decision
-reads it, so its event is dropped too, unless somebody edited the object between the read and the
+reads it, so its event is dropped too, unless someone edited the object between the read and the
 write.
 
 An event can arrive before the response to the write that caused it. Events that concern a key under

@@ -1,4 +1,4 @@
-"""What cells that serve A2A report about the messages that a Mission sent them."""
+"""Reports of cells that serve A2A about the messages that a Mission sent them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AgentTask:
 
 @dataclass(frozen=True)
 class AgentReply:
-    """What a cell answered about one message.
+    """The answer of a cell about one message.
 
     Attributes:
         is_idempotent: its card names the idempotency extension.

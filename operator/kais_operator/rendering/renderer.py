@@ -27,7 +27,7 @@ from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.socket_server import Pool
 from kais_rendering.worker_handle import Answer
 
-_MAX_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
+_MAX_REPORTS = 1000  # arbitrary: some KiB each at most, far more than the Blueprints under edit
 _MAX_RENDERINGS = 200  # arbitrary: the instances under reconcile, some KiB each
 _MAX_MATCHES = 200  # arbitrary: the checks under evaluation
 WAIT_S = 0.1

@@ -80,7 +80,7 @@ def conversation_of(row: Candidate) -> Conversation | None:
 
     The conversation is the entity that the fact is about, the session or run that it refers to, a
     tag such as `session_3`, a session or turn in its data, or, for a statement with a speaker, its
-    day. None if there is none of these.
+    day. None without any of these.
     """
     conversation = _by_reference(row) or _by_metadata(row)
     if conversation is not None:

@@ -162,7 +162,7 @@ class File:
 
     def _identity_on_disk(self) -> tuple[int, int] | None:
         try:
-            status = os.stat(self._path)  # noqa: PTH116 - each commit asks, and a Path asks slowly
+            status = os.stat(self._path)  # noqa: PTH116 - called in each commit; Path.stat is slower
         except OSError:
             return None
         return status.st_dev, status.st_ino

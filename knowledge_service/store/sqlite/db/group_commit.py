@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 
 class _Return(NamedTuple):
-    """What an operation returned, or the exception that ended it."""
+    """The result of an operation, or the exception that ended it."""
 
     value: Any
     error: BaseException | None
@@ -144,7 +144,7 @@ class GroupCommit:
             value = job.operation(transaction)
         except connections.ENVIRONMENTAL:
             raise
-        except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
+        except Exception as exc:  # noqa: BLE001 - the caller that waits for the job gets it
             back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
             self._connection.execute(back)
             self._hash_index.rollback(mark)

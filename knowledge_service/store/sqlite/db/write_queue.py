@@ -246,7 +246,7 @@ class WriteQueue:
             self._wal_truncation.step(erases=has_erasures)
             if any(job.future for job in jobs):  # deferred jobs alone are too small to prove room
                 self._health.set_write_error(None)
-        except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
+        except Exception as exc:  # noqa: BLE001 - if the thread ended, no caller would be answered
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable_error(exc)
             if not isinstance(exc, _REFUSED):
                 self._health.fatal_error = StoreUnavailable(f"{error.detail}; restart the service")

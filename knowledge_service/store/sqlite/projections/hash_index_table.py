@@ -38,7 +38,7 @@ _WRITE_BLOCK = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
 _FACTS = "SELECT scope_no, fact_no, substr(content_hash, 1, 8) FROM fact ORDER BY fact_no"
-# The unary plus makes SQLite look the facts up by their numbers instead of scanning the scope.
+# The unary plus makes SQLite look up the facts by their numbers instead of scanning the scope.
 _AMONG = """SELECT fact_no, content_hash FROM fact
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND +scope_no = ?"""
 

@@ -37,7 +37,7 @@ _CLASSES = f"""SELECT DISTINCT f.scope_no, f.kind, f.schema
   FROM json_each(?1) i CROSS JOIN fact f ON f.id = i.value
   WHERE ?2 OR f.review NOT IN {fact_rows.UNREVIEWED}"""
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
-# The first write below a scope creates it, whoever writes; these events would reveal who did.
+# The first write below a scope creates it, so these events would reveal who was first.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
 # Fields that refer to facts, which may be in other scopes than the event. A part is visible only to
 # readers who see all of these facts.

@@ -32,7 +32,7 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
         housed.formation and spawn_limits.formation_cell_names([cell], [housed.formation])
     )
     if not has_parent and is_formation_cell:
-        return NO_KIN  # the others are not read: a large team would do so for each cell
+        return NO_KIN  # others are not read: in a large team, each cell would read them
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
     records = await _records(cluster, cell, fresh=has_caller)

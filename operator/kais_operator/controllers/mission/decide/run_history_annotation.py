@@ -135,7 +135,7 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
 
 
 def _has_only_pods(summary: AttemptSummary) -> bool:
-    """Whether an open attempt is recorded only for its pods; it starts anew without its Job."""
+    """Whether an open attempt is recorded only for its pods; it starts again without its Job."""
     has_results = any(result.is_final for result in summary.checks)
     is_stamped = summary.is_over or summary.is_exec or summary.review is not None
     return not (is_stamped or has_results or summary.approvals)

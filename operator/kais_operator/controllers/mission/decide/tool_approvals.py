@@ -18,7 +18,7 @@ UNKNOWN_AUTHOR = "a person (not on record: this installation has no admission po
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the annotations decide about waiting calls; `remark` says why one is ignored."""
+    """The decisions in annotations about waiting calls; `remark` says why one is ignored."""
 
     about_calls: tuple[ApprovalDecision, ...] = ()
     remark: str | None = None
@@ -39,7 +39,7 @@ def read(observed: MissionObserved, waiting: tuple[CallApproval, ...]) -> Decisi
     hashes = {decision.call: decision.sha256 for decision in waiting}
     matching = [
         decision for decision in decisions if decision.call in hashes
-    ]  # others are decided, or earlier
+    ]  # the others are about calls that do not wait
     mismatched_ids = [
         decision.call for decision in matching if decision.sha256 != hashes[decision.call]
     ]
