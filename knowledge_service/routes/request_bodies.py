@@ -33,7 +33,7 @@ def check_length(length: str | None, limit: int) -> None:
     """Check a `Content-Length` before the body is read.
 
     Raises:
-        TooLarge: It exceeds the limit, or is no number.
+        TooLarge: It exceeds the limit, or is not a number.
     """
     if length is not None and not _is_within(length, limit):
         raise _too_large(limit)

@@ -241,7 +241,7 @@ def telescope_step(performer: Performer, body: TelescopeIn, now: datetime) -> Ch
 
     Raises:
         NotFound: the step does not exist or is not visible.
-        Conflict: the step is complete, has a chart already, or is no action step.
+        Conflict: the step is complete, has a chart already, or is not an action step.
     """
     results = performer.earlier_results()
     if results is None:

@@ -27,7 +27,7 @@ class GraphChanges:
 def find_graph_changes(
     store: Store, principal: Principal, fact_ids: Iterable[str], names: Collection[str] = ()
 ) -> GraphChanges:
-    """Return what the changed facts belong to, as far as the caller may see it.
+    """Return the visible entities and charts that the changed facts belong to.
 
     A changed entity is reported under its current name, and under each of `names` that is an alias
     of it, such as its previous name.

@@ -280,7 +280,7 @@ def _run(
 
     Raises:
         InvalidBody: neither the ticket nor the body names it, or they differ.
-        NotFound: it is no run of the caller's formation.
+        NotFound: it is not a run of the caller's formation.
         Forbidden: it is over.
         TicketExpired: no run bounds the work under the ticket, and it expired a day ago.
     """

@@ -11,7 +11,7 @@ _traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 @contextmanager
 def of_run(traceparent: str | None) -> Iterator[None]:
-    """Send the requests of the block within the trace of a run; None for no trace."""
+    """Send the requests of the block as part of the trace of a run; None for no trace."""
     reset = _traceparent.set(traceparent)
     try:
         yield

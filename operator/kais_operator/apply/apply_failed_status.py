@@ -1,7 +1,7 @@
 """Reports that the API server refused a child, in the conditions of its owner.
 
-A child that a quota or a validation refuses ends the reconcile, so the decided conditions would
-not show the reason. The refusal replaces the condition about writing, and the summary, which is the
+If a quota or validation refuses a child, the reconcile ends, so the decided conditions would not
+show the reason. The refusal replaces the condition about writing, and the summary, which is the
 last condition. A refusal that does not end the reconcile, because other writers changed the object,
 is appended to the message about that.
 """

@@ -16,7 +16,7 @@ async def write(cluster: Cluster, read: Body, status: Body | None) -> Body | Non
         Conflict: the object was deleted and created again.
         ClusterError: the write failed.
     """
-    # Python's 1 equals 1.0, which the API server stores as 1: what is read back is equal.
+    # The API server stores 1.0 as 1. They are equal in Python, so this causes no second write.
     if status is None or status == (read.get("status") or {}):
         return None
     metadata = read["metadata"]

@@ -1,4 +1,4 @@
-"""Compresses the JSON of objects with a dictionary, since objects of one kind are much alike.
+"""Compresses the JSON of objects with a dictionary, because objects of one kind are similar.
 
 The dictionary is the first object of the kind. That leaves a fifth of the size; an object takes
 15 µs to compress and 4 µs to decompress.

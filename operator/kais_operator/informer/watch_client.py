@@ -62,7 +62,7 @@ class WatchClient:
 
         Raises:
             Expired: The version is too old.
-            ClusterUnavailable: The stream broke, was silent for too long, or is no JSON.
+            ClusterUnavailable: The stream broke, was silent for too long, or is not JSON.
         """
         path = api_paths.collection(target.kind, target.namespace)
         query = {

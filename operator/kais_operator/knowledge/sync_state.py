@@ -57,7 +57,7 @@ class _BoundedMap(Generic[K, V]):
 class _StatsQuery(Generic[V]):
     """A query for statistics and its last answer.
 
-    `announced_at` is when a change was last reported; the first answer is no change. From
+    `announced_at` is when a change was last reported; the first answer is not a change. From
     `stale_at` on the answer is known to be old.
     """
 

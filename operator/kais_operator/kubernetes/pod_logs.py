@@ -1,7 +1,8 @@
 """The logs of containers, read in the background and kept until a reconcile reads them.
 
 A log is read from the API server as a stream, and its last bytes are kept: `limitBytes` would cut
-off the end, where verdicts stand. `tailLines` only spares lines that cannot be among those bytes.
+off the end, where verdicts are. `tailLines` only saves the transfer of lines that cannot be among
+those bytes.
 """
 
 from __future__ import annotations

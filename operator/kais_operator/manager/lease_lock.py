@@ -33,7 +33,7 @@ class Timing:
 
 
 class LeaseLock:
-    """Acquires and renews one Lease; `is_leader()` goes by the monotonic clock."""
+    """Acquires and renews one Lease; `is_leader()` uses the monotonic clock."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class LeaseLock:
         )
 
     def _record_renewal(self, lease: Body, requested_at: float) -> None:
-        """Measure from the request, because others may measure from then on."""
+        """Measure from the request, because other processes may do so."""
         self._version = lease["metadata"]["resourceVersion"]
         self._renewed_at = requested_at
 

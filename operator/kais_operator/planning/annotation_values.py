@@ -83,7 +83,7 @@ def parse_cost(value: Any) -> Decimal:
     """Parse an amount of US dollars, whose text has a length in proportion.
 
     Raises:
-        ValueError: It is no amount from 0 to 10^15, or has more than 60 decimals.
+        ValueError: It is not an amount from 0 to 10^15, or has more than 60 decimals.
     """
     text = parse_text(value)
     try:

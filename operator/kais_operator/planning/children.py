@@ -33,7 +33,7 @@ NAME_TAKEN_RETRY_INTERVAL = timedelta(seconds=30)
 """How often a taken name is checked; no watch event reports objects of other owners."""
 
 EDIT_UNDONE = "EditUndone"
-"""The reason of the Event about an edit of a child that the operator takes back."""
+"""The reason of the Event about an edit of a child that the operator reverts."""
 _MAX_LISTED_PATHS = 5
 _HASHES: memo.RecentResults[bytes, str] = memo.RecentResults(8_000)
 """The hashes of the children of some 300 instances, in about 2 MiB."""
@@ -258,15 +258,15 @@ def child_body(  # noqa: PLR0913 - one argument for each part of an object
 
 
 def spec_hash(tree: Body) -> str:
-    """Return `names.spec_hash` of a tree, computed once while an object is being settled."""
+    """Return `names.spec_hash` of a tree, computed once while an object is decided repeatedly."""
     return _HASHES.get(memo.digest(tree), lambda: names.spec_hash(tree))
 
 
 def differs(desired: Body, live: Body) -> bool:
     """Whether a desired value is missing or different in the live object.
 
-    Additions by others or by defaults of the API server are no difference, and neither are another
-    spelling of a quantity and an omitted empty text.
+    Additions by other clients, defaults of the API server, another spelling of a quantity and an
+    omitted empty text are not differences.
     """
     return not _contains(desired, live)
 

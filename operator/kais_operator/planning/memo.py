@@ -1,4 +1,4 @@
-"""Keep recent results of pure functions, because an object is decided several times until settled.
+"""Caches recent results of pure functions, because an object is decided several times in a row.
 
 All callers share a result, so it must be immutable or only read.
 """
@@ -50,9 +50,9 @@ def digest(tree: Any) -> bytes:
 
 
 def by_identity(*, capacity: int) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
-    """Keep the results of a function for the very same argument, which must be immutable.
+    """Cache the results of a function by the identity of its argument, which must be immutable.
 
-    For models that take long to compare, as the Cell that a reconcile reads.
+    This is for models that take long to compare, such as the Cell that a reconcile reads.
     """
 
     def decorate(function: Callable[[A], R]) -> Callable[[A], R]:

@@ -1,4 +1,4 @@
-"""Join the clauses of a message, of which some are the text of a reviewer, a task or a user."""
+"""Join the clauses of a message, some of which are texts of a reviewer, a task or a user."""
 
 from __future__ import annotations
 

@@ -291,9 +291,9 @@ class SendMessage:
     """Send a message to a cell in the background, unless this process is sending it.
 
     Attributes:
-        call: the message, as far as it identifies the task.
+        call: the part of the message that identifies the task.
         text: the text.
-        metadata: what our runtime reads besides the text.
+        metadata: data that our runtime reads in addition to the text.
         is_first: no process has sent it before, because its stamp is part of the same plan.
     """
 

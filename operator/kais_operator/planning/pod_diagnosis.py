@@ -63,7 +63,7 @@ def stuck_from(pod: Body) -> datetime:
 
 
 def is_stuck(pod: Body, now: datetime) -> bool:
-    """Whether a pod has outlived its deletion for so long that its node must be lost."""
+    """Whether a pod still exists so long after its deletion that its node must be lost."""
     return "deletionTimestamp" in pod["metadata"] and stuck_from(pod) <= now
 
 

@@ -2,9 +2,9 @@
 
 Its size and the age of its jobs are bounded.
 
-A few jobs are added to each commit of other writes. Jobs that are due go with the next commit, many
-at once, so that a slow disk, which makes few commits, does not leave them behind. If that is not
-enough, further jobs are rejected, because they would be written ever later.
+A few jobs are added to each commit of other writes. Due jobs are added to the next commit, many at
+once, so that they do not fall behind on a slow disk with few commits. If that is not enough,
+further jobs are rejected, because they would be written ever later.
 """
 
 from __future__ import annotations

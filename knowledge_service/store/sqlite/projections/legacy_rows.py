@@ -79,7 +79,7 @@ def _has_event_scopes(connection: apsw.Connection) -> bool:
 
 
 def _other_scope(connection: apsw.Connection, row: Mapping[str, Any]) -> int:
-    """Return the scope of the fact at the other end of a link; 0 for an event that made no link."""
+    """Return the scope of the fact at the other end of a link; 0 if the event created none."""
     for event in event_table.read_events(connection, _LINK_MADE, (row["seq"],)):
         for part in event.remaining_parts():
             ends = (row["fact_no"], part["from"], part["to"])

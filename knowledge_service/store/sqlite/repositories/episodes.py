@@ -43,7 +43,7 @@ class Episodes(base.SqliteRepository):
         idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
         """Append new episodes."""
-        # Masking takes time for each word, so it is done before the writer's turn.
+        # Masking takes time for each word, so it is done outside of the writer thread.
         masked = [_masked(episode) for episode in episodes]
         return self._idempotent(
             idempotency_key, _ACCEPTED, lambda tx: _append(tx, key, masked, actor)

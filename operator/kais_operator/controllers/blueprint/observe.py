@@ -1,4 +1,4 @@
-"""Read a Blueprint with its revisions, and which of those to collect are in use."""
+"""Read a Blueprint with its revisions, and which deletable revisions are in use."""
 
 from __future__ import annotations
 

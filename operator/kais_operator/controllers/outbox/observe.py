@@ -13,7 +13,7 @@ KIND = "Outbox"
 
 
 async def observe_outbox(world: World, ref: ObjectRef) -> Observation | None:
-    """Read the ConfigMap; None when it is gone, is no outbox, or is in another namespace."""
+    """Read the ConfigMap; None when it is gone, is not an outbox, or is in another namespace."""
     if ref.namespace != world.placement.operator_namespace:
         return None
     body = await world.cluster.get(ObjectRef("ConfigMap", ref.namespace, ref.name))

@@ -1,4 +1,4 @@
-"""Rules about the revisions of one Blueprint: which is present, which is served, which may go.
+"""Rules about a Blueprint's revisions: which is present, which is served, which may be deleted.
 
 The rules are pure. Returning to an older spec creates no revision: the one with that spec becomes
 the present one again, whatever its number, and is served.

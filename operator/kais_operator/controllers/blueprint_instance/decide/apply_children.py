@@ -100,7 +100,7 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     """Choose the writes for an instance that was rendered.
 
     Raises:
-        AssertionError: There is no revision, which a rendering needs.
+        AssertionError: There is no revision, although the instance was rendered.
     """
     revision = observed.revision
     if revision is None:

@@ -1,7 +1,7 @@
 """Convert the ledger's counts to status fields and to texts for columns.
 
-Nothing is counted here. The status shows the last answer of the knowledge service; before an answer
-the numbers in the status stay.
+Nothing is counted in this module. The status shows the last answer of the knowledge service. Until
+there is an answer, the numbers in the status stay.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def formation_segment(formation: Formation) -> str:
 def segment(name: str) -> str:
     """Convert a name to a valid segment of a scope.
 
-    References and labels may hold text that is no valid name of an object; a run with such a
+    References and labels may contain text that is not a valid object name; a run with such a
     reference is still recorded.
     """
     return name if scopes.is_segment(name) else names.cut(name)

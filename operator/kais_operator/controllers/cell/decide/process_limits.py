@@ -1,7 +1,7 @@
 """Check the size of arguments and environment variables before any object is created.
 
-The kernel accepts at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`). All of them may
-take a quarter of the stack's limit, which is 2 MiB with the usual 8 MiB. A pod that exceeds a limit
+The kernel accepts at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`). All of them
+together may take a quarter of the stack limit: 2 MiB of the usual 8 MiB. A pod that exceeds a limit
 never starts, and the message of the container runtime names no field.
 """
 

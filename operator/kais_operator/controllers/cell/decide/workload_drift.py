@@ -80,7 +80,7 @@ Variables without a prefix of kais count too: the Cell declares them, so they ar
 version.
 """
 _WEAKENING = "runAsNonRoot"
-"""The field whose value false is no default: in a container it overrides true in the pod."""
+"""The field whose value false is not a default: in a container, it overrides true in the pod."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from knowledge_client import models
 STORE_RETRY_INTERVAL = timedelta(seconds=10)
 """How often an unavailable knowledge service is checked; no watch event reports its return."""
 NOT_MEASURED = "-"
-"""Text of the column before a run got facts of the scope."""
+"""Text of the column before any run received facts of the scope."""
 REFUSAL_RETRY_INTERVAL = timedelta(hours=1)
 """How often rejected settings are sent again: the service may have been upgraded."""
 DUPLICATE_RETRY_INTERVAL = timedelta(minutes=1)

@@ -86,7 +86,7 @@ def address_of(entry: Entrypoint) -> AgentAddress:
 def call_of(
     observed: MissionObserved, entry: Entrypoint, attempt: Attempt | AttemptSummary, *, run_id: str
 ) -> AgentCall:
-    """Return the message of an attempt, as far as it identifies the task."""
+    """Return the part of an attempt's message that identifies the task."""
     return AgentCall(
         mission=ref_of(observed.mission),
         address=address_of(entry),

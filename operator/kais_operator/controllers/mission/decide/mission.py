@@ -499,7 +499,7 @@ def _end_commands(observed: MissionObserved) -> list[EndCommands]:
 
 
 def _delete_open_jobs(attempt_list: Sequence[Attempt]) -> list[Action]:
-    """Delete the Jobs that have not ended; their pods go with them."""
+    """Delete the Jobs that have not ended, and thereby their pods."""
     return [
         Delete(children.ref_of(attempt.job), uid=attempt.job["metadata"]["uid"])
         for attempt in attempt_list

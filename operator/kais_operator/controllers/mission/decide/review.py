@@ -2,9 +2,9 @@
 
     {"run": "…", "attempt": 2, "verdict": "approve" | "reject", "feedback": "…"}
 
-A verdict is about one piece of work. If it comes late, or stays on the object, it must not apply to
-the next attempt, nor to the same attempt of another run. A verdict without a run applies to the run
-in which it is written, because the annotation is removed when a run starts.
+A verdict is about one piece of work. If it arrives late or stays on the object, it must not apply
+to the next attempt or to the same attempt of another run. A verdict without a run applies to the
+run in which it is written, because the annotation is removed when a run starts.
 """
 
 from __future__ import annotations

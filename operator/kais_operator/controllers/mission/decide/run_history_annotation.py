@@ -1,8 +1,8 @@
 """The annotations of a Mission that record its current run and previous runs.
 
-Pods and their logs go with their nodes, anyone can delete a Job, and a series of checks in a
-running container leaves no object. Results are therefore recorded on the Mission, and each check
-is evaluated only once.
+Pods and their logs are lost with their nodes, anyone can delete a Job, and a series of checks in a
+running container leaves no object. Results are therefore recorded on the Mission, and each check is
+evaluated only once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ def of_run(observed: MissionObserved) -> scopes.Scope:
     """Return the run's scope: from the ledger if it has the run, else from the mission's team.
 
     A team that was deleted has none; then the scope follows from the mission's references. A
-    reference that is no segment of a scope is replaced by one that is.
+    reference that is not a valid segment of a scope is replaced by one that is.
     """
     run = observed.ledger.run
     if run is not None:

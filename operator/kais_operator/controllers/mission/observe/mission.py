@@ -340,7 +340,7 @@ async def _service_pods(world: World, cell: Cell, *, fresh: bool) -> Sequence[Bo
 
 
 async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
-    """Read why open Jobs have no pod after a moment; the Job itself does not show it."""
+    """Read why open Jobs still have no pod after a moment; the Job itself does not show it."""
     refusals = {}
     for job in jobs:
         created = attempt_state.parse_time(job["metadata"].get("creationTimestamp"))
