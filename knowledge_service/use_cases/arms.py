@@ -2,7 +2,7 @@
 
 A run in the arm `off` or `holdout` gets no facts through any route. The operator records the arm of
 a run: a cell cannot leave it by naming another run, or none. While such a run is open, the cells of
-its formation get facts only under a ticket for a run in the arm on.
+its formation get facts only with a ticket for a run in the arm `on`.
 """
 
 from __future__ import annotations

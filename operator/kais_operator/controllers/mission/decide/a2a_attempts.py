@@ -203,7 +203,7 @@ def _at(observed: MissionObserved, call: AgentCall, cell_name: str | None) -> Ag
 
 
 def poll_delay(sent_at: datetime, now: datetime, reply: AgentReply | None) -> timedelta:
-    """Return when to ask for a task again: less often with time.
+    """Return when to poll a task again: less often with time.
 
     A cell that hangs holds a reconcile until the request times out, so it is asked less often.
     """
@@ -299,7 +299,7 @@ def repeat_cancel(
 
 
 def awaits_cancel(observed: MissionObserved, attempts: Sequence[Attempt]) -> bool:
-    """Whether the outcome waits for the cancel of a task, whose usage is part of it.
+    """Whether the outcome waits for the cancellation of a task, whose usage is part of it.
 
     It waits once, and only for a cell that has just answered.
     """

@@ -225,7 +225,7 @@ def open_review(run_outcome: RunOutcome | None) -> AttemptSummary | None:
 
 
 def awaits_cancel(observed: MissionObserved, attempts: Sequence[Attempt]) -> bool:
-    """Whether the outcome waits for the cancel of a review, whose usage is part of it."""
+    """Whether the outcome waits for the cancellation of a review, whose usage is part of it."""
     reply = observed.review_reply
     if reply is None or reply.problem is not None or not open_attempt(attempts[-1]):
         return False

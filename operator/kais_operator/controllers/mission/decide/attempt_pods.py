@@ -53,7 +53,7 @@ def container_state(pod: Body, name: str) -> Mapping[str, Any]:
 def deciding_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
     """Return the pod whose end decides the attempt: the latest in `phase`, else the latest.
 
-    Disrupted pods decide nothing, because they are replaced.
+    Disrupted pods do not count, because they are replaced.
     """
     undisturbed = [pod for pod in pods_seen if not _was_disrupted(pod)]
     for pod in reversed(undisturbed):

@@ -117,7 +117,7 @@ class Attempt:
 
     @property
     def is_counted(self) -> bool:
-        """Whether all its containers have ended and only the status of its Job is missing."""
+        """Whether all containers of the attempt have ended and only the Job's status is missing."""
         if self.state is State.CHECKING:
             return not self.is_exec and all(result.is_final for result in self.checks)
         return self.state is State.RUNNING and self.exit_code is not None
@@ -218,7 +218,7 @@ def _reserved_cost(job: Body) -> Decimal:
 
 
 def is_of_mind(attempt: Attempt) -> bool:
-    """Whether its task is the agent runtime, which reports its usage when it ends."""
+    """Whether the attempt's task is the agent runtime, which reports its usage when it ends."""
     return _is_mind_job(attempt.job or {})
 
 

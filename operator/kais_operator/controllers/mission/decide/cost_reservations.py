@@ -1,4 +1,4 @@
-"""Reserve what an attempt may cost of the limits that several missions share.
+"""Reserve the maximum cost of an attempt against the limits that several missions share.
 
     next attempt  -> reserve what its limits leave, then start it; wait while others hold a part
     attempt open  -> the reservation stays, whatever the clock says
