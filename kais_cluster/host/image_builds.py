@@ -295,7 +295,8 @@ def _remove_unused_files(root: Path) -> None:
             path.unlink()
     for name in ("man", "info", "locale", "lintian"):
         shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
-    for name in (f"lib/python{PYTHON}/test", f"lib/python{PYTHON}/pydoc_data", "share/zoneinfo/right"):
+    library = f"lib/python{PYTHON}"
+    for name in (f"{library}/test", f"{library}/pydoc_data", "share/zoneinfo/right"):
         shutil.rmtree(root / "usr" / name, ignore_errors=True)
     for backup in (root / "var/cache/debconf").glob("*-old"):
         backup.unlink()
