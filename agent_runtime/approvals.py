@@ -46,7 +46,7 @@ class Approvals:
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def of_task(self, task: str) -> list[CallApproval]:
-        """Return the calls of a task and its peers that waited for a person, or do."""
+        """Return the calls of a task and its peers that wait or waited for a person."""
         own_calls, peer_calls = self.state.approvals(task), self.state.peer_approvals(task)
         return list(approvals.merged(peer_calls, own_calls))
 
@@ -126,11 +126,11 @@ class Approvals:
 
 @dataclass
 class CallNumbers:
-    """Gives calls ids by their content, so that a new pod of the run asks for the same ones.
+    """Derives ids of calls from their content, so that a new pod of the run uses the same ones.
 
-    The ids of the model differ from pod to pod. The first call of a tool with some arguments has
-    the same id in every pod, so has the second one, and so on. `run` names the run, and the first
-    attempt whose calls are continued.
+    The ids that the model assigns differ between pods. The id here depends on the tool, the
+    arguments, and how often the tool was called with them before. `run` contains the id of the run
+    and the first attempt whose calls are continued.
     """
 
     run: str
@@ -145,11 +145,12 @@ class CallNumbers:
 
 @dataclass(frozen=True)
 class ApprovalGate:
-    """Lets the calls of one task through that a person approved.
+    """Holds the calls of one task until a person approves them.
 
     Attributes:
-        changed: is called when a call begins to wait, and when it no longer does.
-        numbers: gives the calls other ids than the journal; None in mode Service.
+        changed: called when a call starts to wait, and when it stops waiting.
+        numbers: derives the ids of calls in mode Task; None in mode Service, which uses the ids of
+            the journal.
     """
 
     task: str

@@ -48,12 +48,12 @@ class MindConfig:
         max_tokens: maximum length of an answer in tokens; None leaves it to the provider.
         max_tokens_per_turn: maximum of input and output tokens of one call of the model.
         is_injected: whether recalled facts come with each message.
-        max_messages: messages of a conversation that are sent at most; above `summarize_after`
-            messages the older ones are replaced by a summary.
+        max_messages: maximum number of messages of a conversation that are sent; above
+            `summarize_after` messages, a summary replaces the older ones.
         servers: the MCP servers whose tools the mind gets too.
-        approvals: the tools whose calls wait for a person; None for one that does not although its
-            server's do.
-        max_total_cost: US dollars that the cell may cost in all; `max_cost_per_hour` in an hour.
+        approvals: rules of the tools whose calls wait for a person, by tool or by prefix of a
+            server. None exempts a tool from the rule of its server.
+        max_total_cost: limit of the total cost in US dollars; `max_cost_per_hour` within an hour.
     """
 
     provider: Provider

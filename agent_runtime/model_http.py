@@ -65,7 +65,7 @@ class ModelKey:
         return key
 
     def register(self, secret: str) -> None:
-        """Mask another secret as well, such as a header for an MCP server, and its last word."""
+        """Mask another secret, such as `Bearer TOKEN` in a header, and its last word alone."""
         for part in (secret, secret.rpartition(" ")[2]):
             if len(part) >= _MIN_MASKED:
                 self._read.add(part)

@@ -202,10 +202,10 @@ def knowledge_frame(knowledge: Knowledge, framing: Framing) -> str:
 
 
 def read_knowledge(file: Path | None) -> Knowledge:
-    """Read the file of recalled facts that the pod of an attempt gets; no file is no knowledge.
+    """Read the recalled facts of an attempt from their file; none if there is no file.
 
     Raises:
-        AgentError: The file exists and is not what the operator writes.
+        AgentError: The file exists, but the operator did not write it.
     """
     if file is None:
         return Knowledge()

@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def write_result(result: AgentResult, file: Path, *, limit_bytes: int) -> None:
-    """Write the termination message. The kubelet made the file, so it is not replaced.
+    """Write the termination message into the file that the kubelet created.
 
-    One write covers the earlier message, so a kill leaves the one or the other.
+    A single write overwrites an earlier message, so that a killed process leaves one of the two.
     """
     text = agent_results.serialize(result, limit_bytes=limit_bytes).encode()
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o666)
@@ -31,7 +31,7 @@ def write_result(result: AgentResult, file: Path, *, limit_bytes: int) -> None:
 def write_answer(answer: str, folder: Path) -> None:
     """Write the whole answer into the private folder of the cell, for the checks of the mission.
 
-    The result does not depend on it: a full disk is logged.
+    A failure, such as a full disk, is only logged: the result does not depend on the file.
     """
     try:
         (folder / ANSWER_FILE).write_text(answer, encoding="utf-8", errors="replace")

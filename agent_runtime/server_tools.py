@@ -21,12 +21,12 @@ class ServerTool:
 
 @dataclass
 class ServerReports:
-    """What the tasks of this process have learnt about the servers; the latest counts."""
+    """The latest report about each server, from all tasks of this process."""
 
     reports: dict[str, ServerReport] = field(default_factory=dict)
 
     def save(self, server: McpServer, state: ServerState, message: str) -> None:
-        """Store what a connection showed."""
+        """Store the state of a server, as a connection showed it."""
         text = message[: mcp_servers.MESSAGE_CHARACTERS]
         self.reports[server.name] = ServerReport(server.url, state, text)
 

@@ -36,7 +36,7 @@ class Settings:
         peers_file: `routes.json` of the formation, which changes when the team is scaled.
         result_bytes: maximum size of the termination message.
         traceparent: the trace of the run, in mode Task.
-        arm: whether the run gets knowledge, in mode Task; without it as in a run without.
+        arm: `on` if the run gets knowledge, in mode Task; otherwise `off`, the default.
         calls_since: the first attempt whose tool calls this one continues, in mode Task.
         has_traces: whether the OTEL_* variables ask for traces.
         has_trace_content: whether traces contain texts of prompts, answers and tools.

@@ -32,7 +32,7 @@ def open_file(path: Path, schema: str) -> sqlite3.Connection:
 
 @contextmanager
 def mapped_errors(file: str, *, consequence: str = "") -> Iterator[None]:
-    """Report a failure of the file, which `file` describes, as one of the runtime.
+    """Raise a failure of the block as AgentError; `file` describes the file in its message.
 
     Raises:
         AgentError: The file is damaged, full or cannot be read or written.
@@ -47,7 +47,7 @@ def mapped_errors(file: str, *, consequence: str = "") -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do the enclosed reads and writes as one; another process waits meanwhile."""
+    """Run the block in one transaction; other processes wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

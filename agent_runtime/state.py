@@ -167,7 +167,7 @@ class State:
             self._connection.execute("DELETE FROM task WHERE id = ? AND owner = ?", (task, owner))
 
     def journal(self, task: str) -> SqliteJournal:
-        """Return the journal of a task; its first one marks where the conversation begins."""
+        """Return the journal of a task; the first call stores where its conversation begins."""
         with self._transaction():
             conversation, start = self._connection.execute(
                 "SELECT conversation, start FROM task WHERE id = ?", (task,)
@@ -213,7 +213,7 @@ class State:
             return approval_rows.calls_of(self._connection, task)
 
     def save_peer_approvals(self, task: str, message: str, calls: Sequence[CallApproval]) -> None:
-        """Store the calls of peers for a message that need an approval; the latest ones count."""
+        """Store the calls of peers that need an approval; replaces those of the same message."""
         self.execute(
             "INSERT INTO peer_approval VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET calls = excluded.calls",
@@ -221,7 +221,7 @@ class State:
         )
 
     def peer_approvals(self, task: str) -> list[CallApproval]:
-        """Return the calls that need an approval of the peers that a task has asked."""
+        """Return the calls that need an approval, of the peers that a task has asked."""
         rows = self.execute("SELECT calls FROM peer_approval WHERE task = ?", (task,))
         return [CallApproval.load(record) for (calls,) in rows for record in json.loads(str(calls))]
 

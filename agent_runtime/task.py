@@ -86,7 +86,7 @@ class Attempt:
     def result(
         self, *, answer: str = "", is_truncated: bool = False, failure: AgentFailure | None = None
     ) -> AgentResult:
-        """Return a result with the usage so far, of peers too, and without the key."""
+        """Return a result with the usage so far, peers included, and with the key masked."""
         usage = AgentResult().usage
         if self._meter is not None:
             try:
@@ -108,7 +108,7 @@ class Attempt:
         )
 
     async def _report(self) -> None:
-        """Write what is spent and reserved so far: it stays if the container is killed."""
+        """Write the usage so far, so that it is known if the container is killed."""
         file, limit = self._settings.termination_file, self._settings.result_bytes
         try:
             result_files.write_result(self.result(), file, limit_bytes=limit)
@@ -187,9 +187,9 @@ class Attempt:
     def _open_gate(
         self, config: MindConfig, sink: EventSink, stack: AsyncExitStack
     ) -> tuple[ApprovalGate | None, Journal | None]:
-        """Return what lets calls wait for a person; None if none of the tools needs that.
+        """Return the gate that holds calls for a person; None if no tool needs an approval.
 
-        Nothing continues from the journal: the container is not restarted.
+        The journal is new in each pod, because the container is never restarted.
         """
         if not any(config.approvals.values()):
             return None, None
@@ -241,7 +241,7 @@ class Attempt:
     def _peer_tool(
         self, client: AsyncKnowledgeClient, framing: PydanticFraming, meter: Meter
     ) -> assembly.Tools:
-        """Return the tool that asks peers; a pod that is stopped cancels its questions."""
+        """Return the tool that asks peers; a stopped pod cancels its questions."""
 
         def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
             del cell  # the result has one sum

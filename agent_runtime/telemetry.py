@@ -27,7 +27,7 @@ _parent: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 @dataclass(frozen=True)
 class Traces:
-    """Where the spans of this process go; `close` it.
+    """Sends the spans of this process; call `close` at the end.
 
     Attributes:
         cell: name of the cell, which is the name of the agent in spans.
@@ -118,7 +118,7 @@ def _context(traceparent: str | None) -> Context:
 
 
 def headers() -> Mapping[str, str]:
-    """Return the header by which another server joins the trace; empty outside of one."""
+    """Return the header with which another server joins the trace; empty without a trace."""
     traceparent = _parent.get()
     if traceparent is None:
         return {}

@@ -36,7 +36,7 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Whose tasks the caller sees: all replicas of the operator share theirs."""
+        """The owner of the caller's tasks; all replicas of the operator are one owner."""
         return a2a.OPERATOR if self.role == "operator" else f"{self.role}/{self.name}"
 
     @property

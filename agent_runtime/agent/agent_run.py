@@ -61,13 +61,13 @@ async def run(
 ) -> Answer:
     """Let a mind work on one message until its final answer.
 
-    A review ends with a verdict; an answer that is none is asked for once more.
+    A review ends with a verdict: if the answer is not one, the model is asked again.
 
-    With a journal the message continues a stored conversation; a task that was interrupted goes on
-    where it was.
+    With a journal, the message continues a stored conversation, and an interrupted task continues
+    where it stopped.
 
     Raises:
-        AgentError: It gives none.
+        AgentError: The mind gives no answer.
     """
     mind = supervision.mind
     log = None if journal is None else ConversationLog(journal)

@@ -96,7 +96,7 @@ def _is_forbidden(error: Exception) -> bool:
 
 
 def _is_of_provider(error: Exception) -> bool:
-    """Whether an error has the form of those of providers; a proxy answers with a page."""
+    """Whether an error has the JSON form that providers use; a proxy answers with HTML."""
     body = error.body if isinstance(error, exceptions.ModelHTTPError) else None
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     if not isinstance(inner, Mapping):
@@ -121,7 +121,7 @@ def _unavailable(
 
 
 def _is_charged(error: Exception) -> bool:
-    """Whether the provider may have worked: not if it refused, or was never reached."""
+    """Whether the provider may charge: not if it rejected the call or was never reached."""
     if isinstance(error, exceptions.ModelHTTPError):
         return error.in_stream
     if isinstance(error, exceptions.ModelConnectionError):
@@ -146,6 +146,6 @@ def _body_message(body: object) -> str:
 
 
 def short(text: str) -> str:
-    """Return a text of a stranger on one line, bounded, without control characters."""
+    """Return untrusted text on one line, bounded and without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _ERROR_CHARACTERS else f"{line[:_ERROR_CHARACTERS]}…"

@@ -1,4 +1,4 @@
-"""The size of a call of the model: a bound for its tokens before it is sent, and of its answer."""
+"""The size of a call of the model: an upper bound of its tokens, and the limit of its answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def output_limit(mind: MindConfig, size: int, *, has_budget: bool) -> int | None
 def request_bytes(
     history: Sequence[messages.ModelMessage], parameters: ModelRequestParameters
 ) -> int:
-    """Return a bound for the tokens of a request: a token has at least one byte."""
+    """Return an upper bound of the tokens of a request: a token has at least one byte."""
     texts = [part_text(part) for message in history for part in message.parts]
     last = history[-1]
     if isinstance(last, messages.ModelRequest):

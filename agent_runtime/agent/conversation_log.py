@@ -92,7 +92,7 @@ class JournaledTools(WrapperToolset[object]):
         """Run a tool, or return the result that it had before a restart.
 
         Raises:
-            AgentError: Nobody knows whether it ran, and it must not run twice.
+            AgentError: The tool may have run before a restart, and it must not run twice.
         """
         key = f"{len(ctx.messages)}/{ctx.tool_call_id}"
         record = self._journal.tool_call(key)
@@ -115,7 +115,7 @@ class CallGate(Protocol):
     """Decides whether a tool call may run."""
 
     async def refusal(self, call: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return None if a call may run, otherwise the answer for the mind; it may wait long."""
+        """Return None if a call may run, else the answer for the mind. May wait for a person."""
 
 
 class GatedTools(WrapperToolset[object]):
@@ -152,7 +152,7 @@ def final_answer(history: Sequence[messages.ModelMessage]) -> messages.ModelResp
 
 
 def _closing(history: Sequence[messages.ModelMessage]) -> list[messages.ModelMessage]:
-    """Return what is missing after a conversation whose last task gave no answer."""
+    """Return the messages that complete a conversation whose last task gave no answer."""
     if not history or final_answer(history) is not None:
         return []
     last = history[-1]

@@ -1,4 +1,4 @@
-"""Frames around data, written by the library, which escapes its own tags and ours."""
+"""Frames around data, written by pydantic-ai, which escapes its own tags and ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_runtime import prompt
 
 
 class PydanticFraming:
-    """Writes frames by the library, which escapes its own tags and ours."""
+    """Writes frames with pydantic-ai, which escapes its own tags and ours."""
 
     def __init__(self) -> None:
         self._tags = {tag: framing.register_tag(tag) for tag in prompt.TAGS}

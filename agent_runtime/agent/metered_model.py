@@ -51,9 +51,9 @@ class Supervision:
         gate: decides whether a tool call may run; only for tasks with a journal.
         is_review: whether the mind reviews the work of another cell, and gives a verdict.
         mask: masks the key in a text, because an endpoint may repeat it.
-        reserved: is called when a call is reserved, before it is sent.
-        sends_end: whether an answer without the provider's reason for its end is cut off; only
-            models of tests send none.
+        reserved: called when the cost of a call is reserved, before the call is sent.
+        sends_end: whether the provider states why an answer ended; then an answer without a reason
+            was cut off. False only in tests.
     """
 
     mind: MindConfig
@@ -224,7 +224,7 @@ class MeteredModel(WrapperModel):
 
 
 def _reported_usage(response: messages.ModelResponse) -> CallUsage:
-    """Return the usage that the provider reports; what cannot be is corrected."""
+    """Return the usage that the provider reports; impossible counts are corrected."""
     tokens = response.usage
     count = min(max(0, tokens.input_tokens), MAX_TOKENS)
     cache_read = min(max(0, tokens.cache_read_tokens), count)

@@ -37,7 +37,7 @@ def _encodable(text: str) -> str:
 
 
 def report_request(request: messages.ModelMessage, sink: EventSink) -> None:
-    """Report what the model is told: the results of its tool calls, and what was wrong."""
+    """Report what a request tells the model: results of tool calls, and errors."""
     for part in request.parts:
         match part:
             case messages.ToolReturnPart(outcome="success"):

@@ -34,8 +34,8 @@ class ServerToolset(AbstractToolset[object]):
     async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
         """Return the tools that can be called now.
 
-        A call that the model made before a restart is among them, whether its server is connected
-        or not: the journal knows its result, or that nobody knows it.
+        Tools that the model called before a restart are included even if their server is not
+        connected: the journal has the result of the call, or shows that it is unknown.
         """
         listed = [self._tool(tool) for tool in await self._servers.tools()]
         tools = {tool.tool_def.name: tool for tool in listed}

@@ -29,10 +29,10 @@ Summarize = Callable[[messages.ModelRequest], Awaitable[str]]
 
 @dataclass
 class WorkingMemory:
-    """The messages of one conversation that are still sent.
+    """Selects the messages of one conversation that are still sent.
 
     Attributes:
-        summary: what stands for the messages before `start`, which are no longer sent.
+        summary: replaces the messages before `start`, which are no longer sent.
     """
 
     max_messages: int
@@ -49,7 +49,7 @@ class WorkingMemory:
     async def select(
         self, history: Sequence[messages.ModelMessage], summarize: Summarize
     ) -> list[messages.ModelMessage]:
-        """Return the messages to send; `summarize` is called when older ones leave."""
+        """Return the messages to send; calls `summarize` for messages that are dropped."""
         if self._is_summary_due(history):
             start = _answer_at(history, len(history) - self.summarize_after // 2)
             if start > self.start:
@@ -85,9 +85,9 @@ class WorkingMemory:
 
 
 def _answer_at(history: Sequence[messages.ModelMessage], start: int) -> int:
-    """Return the position of the first answer of the model at `start` or later, else of the last.
+    """Return the position of the first answer at `start` or later, otherwise of the last answer.
 
-    Without any answer it is the end of the first message, which is always sent.
+    Without any answer, return the position after the first message, which is always sent.
     """
     answers = [
         position

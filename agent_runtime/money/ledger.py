@@ -41,8 +41,8 @@ class Totals:
     Attributes:
         spent: cost of all calls.
         spent_hour: cost of the calls that started within the last hour.
-        task_spent: cost of the calls of one task, as all further sums.
-        estimated: the part of `task_spent` that is reservations of calls without known usage.
+        task_spent: cost of the calls of one task; the fields below are also for this task.
+        estimated: the part of `task_spent` that is reserved for calls whose usage is unknown.
         turns: calls that were answered.
     """
 
@@ -74,7 +74,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do the enclosed reads and writes as one; another process waits meanwhile."""
+        """Run the block in one transaction; other processes wait."""
         with self._errors(), sqlite_file.transaction(self._connection):
             yield
 
@@ -97,7 +97,7 @@ class Ledger:
             )
 
     def estimate(self, call: int, usage: CallUsage | None) -> None:
-        """Keep the reservation of a call as its cost; without usage it was not answered."""
+        """Keep the reservation of a call as its cost; `usage` is None if it got no answer."""
         tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
         with self._errors():
             self._connection.execute(
@@ -107,7 +107,7 @@ class Ledger:
             )
 
     def release(self, call: int) -> None:
-        """Drop the reservation of a call that its provider did not answer, and so not charge."""
+        """Drop the reservation of a call that the provider did not charge."""
         with self._errors():
             self._connection.execute(
                 "UPDATE call SET state = 'released', cost = 0 WHERE id = ?", (call,)

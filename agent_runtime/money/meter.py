@@ -28,9 +28,9 @@ class CostLimits:
     """The limits on the cost of a cell, in US dollars; None is no limit.
 
     Attributes:
-        max_total: limit of the cell over all its pods, of which `spent` is used by earlier pods.
-        max_per_hour: limit within an hour, of which `spent_hour` is used by earlier pods.
-        max_share: limit of this pod, from all limits of cell, mission and formation.
+        max_total: limit of the cell over all its pods; earlier pods have used `spent` of it.
+        max_per_hour: limit within an hour; earlier pods have used `spent_hour` of it.
+        max_share: limit of this pod, derived from the limits of cell, mission and formation.
         max_task: limit of one task, from the budget of its run.
     """
 

@@ -18,7 +18,7 @@ _HEADERS = "headers"
 
 
 class CallContextBuilder(ServerCallContextBuilder):
-    """Takes the caller and the protocol's version from the request; the ticket goes no further."""
+    """Takes the caller and the version of the protocol from a request; drops all other headers."""
 
     def build(self, request: Request) -> ServerCallContext:
         """Return the context of a request."""

@@ -36,14 +36,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Conversation:
-    """The turn in a conversation; `users` counts those who work in it, or wait for it."""
+    """The lock of a conversation; `users` counts the tasks that hold it or wait for it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 class MindExecutor(AgentExecutor):
-    """Lets the mind work on tasks; those of one conversation one after the other."""
+    """Runs the tasks of a cell; tasks of one conversation run one after the other."""
 
     def __init__(self, worker: MindWorker, key: ModelKey, clock: Clock) -> None:
         self._worker = worker
@@ -53,7 +53,7 @@ class MindExecutor(AgentExecutor):
         self._conversations: dict[tuple[str, str], _Conversation] = {}
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Work on a task, and publish its end; a failure has a class always."""
+        """Work on a task, and publish its end; every failure has a class."""
         assignment = _assignment(context)
         updater = TaskUpdater(event_queue, assignment.task, assignment.context)
         try:
@@ -73,7 +73,7 @@ class MindExecutor(AgentExecutor):
             self._worker.forget(assignment.task)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Publish the end of a task, whose work the SDK stops; its calls so far count."""
+        """Publish the end of a task that the SDK has stopped, with its usage so far."""
         task, run = context.task_id or "", context.context_id or ""
         updater = TaskUpdater(event_queue, task, run)
         metadata = self.usage_metadata(task) | self._receipts(task) | self._approvals(task)

@@ -102,10 +102,10 @@ class MindWorker:
     async def work(
         self, assignment: Assignment, changed: Callable[[], Awaitable[None]]
     ) -> AgentResult:
-        """Work on a message; `changed` is called when the report of the task has changed.
+        """Work on a message; `changed` is called whenever the report of the task changes.
 
-        It has when a tool call begins or ends to wait for a person, and when a call of the model
-        is reserved.
+        The report changes when a tool call starts or stops waiting for a person, and when the cost
+        of a call of the model is reserved.
 
         Raises:
             AgentError: The state or the ledger of the cell cannot be used.
@@ -155,7 +155,7 @@ class MindWorker:
             return None
 
     def peer_usages(self, task: str) -> dict[str, AgentUsage]:
-        """Return what the cells that a task has asked have used for it, by their names.
+        """Return the usage of the peers that a task has asked, by the name of the cell.
 
         Raises:
             AgentError: The state cannot be read.
@@ -171,7 +171,7 @@ class MindWorker:
         self._progress.pop(task, None)
 
     def stop(self) -> None:
-        """Let peers go on with their work from now on; it is resumed after the restart."""
+        """Leave questions to peers open from now on: they are asked again after the restart."""
         self._is_stopping = True
 
     def receipts(self, task: str) -> list[str]:
@@ -257,7 +257,7 @@ class MindWorker:
     async def _recall(self, assignment: Assignment) -> Knowledge:
         """Return the facts for a message: those that the operator sent, or those of a recall.
 
-        Without an answer of the knowledge service the mind works without facts.
+        If the knowledge service does not answer, the mind works without facts.
         """
         sent = assignment.work.get("knowledge")
         if sent is not None:
@@ -347,7 +347,7 @@ def _parse(value: Any) -> Knowledge:
 
 
 def _limits(value: Any) -> Injection:
-    """Return the limits of a recall; what the operator does not send has the default."""
+    """Return the limits of a recall; limits that the operator does not send have defaults."""
     try:
         return Injection.model_validate(value or {})
     except pydantic.ValidationError:

@@ -1,7 +1,7 @@
-"""What the SDK's request handler leaves open: one task for each message, and no task without end.
+"""Extends the SDK's request handler: each message has one task, and each task ends.
 
-A message that is known, with the same content, is answered with the task of the first one. Another
-content under its id is refused. A stored task that nobody works on has ended: it is FAILED.
+A repeated message gets the task of the first one. A message with the same id and another content is
+refused. A stored task that nobody works on is ended as FAILED.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class IdempotentRequestHandler(DefaultRequestHandler):
             yield event
 
     async def _start_task(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
-        """Store a message and begin its task; a message that is known begins nothing."""
+        """Store a message and start its task, unless the message is a repeated one."""
         async with self._starting:
             task, is_new = self._open_task(params, context)
             if is_new:
@@ -193,7 +193,7 @@ class IdempotentRequestHandler(DefaultRequestHandler):
         yield await self._current(task.id, context) or current
 
     async def _current(self, task_id: str, context: ServerCallContext) -> Task | None:
-        """Return a task; ends it if nobody works on it, which happens when it cannot be stored."""
+        """Return a task; end it if nobody works on it, as when its end could not be stored."""
         async with self._starting:
             active = await self._active_task_registry.get(task_id)
             row = self._state.task(task_id, context.user.user_name)

@@ -47,7 +47,7 @@ class SqliteTaskStore(TaskStore):
         """Return a page of the caller's tasks, latest first.
 
         Raises:
-            InvalidParamsError: The page token is none.
+            InvalidParamsError: The page token is invalid.
         """
         rows = [
             row

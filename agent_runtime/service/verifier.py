@@ -29,7 +29,7 @@ class KnowledgeVerifier:
 
         Raises:
             TicketRefused: The ticket is invalid, expired, or for another cell.
-            VerifierUnavailable: The knowledge service cannot say.
+            VerifierUnavailable: The knowledge service cannot verify the ticket now.
         """
         if self._client is None:
             raise VerifierUnavailable("there is no knowledge service that could verify the ticket")

@@ -56,8 +56,8 @@ class Blackboard:
 
     Attributes:
         shared: the workspace of the team.
-        peers_file: `routes.json`, beside which `topology.json` says how fast marks expire.
-        sees_other_runs: whether marks of other runs are shown; not in runs without knowledge.
+        peers_file: `routes.json`; `topology.json` beside it says how fast marks expire.
+        sees_other_runs: whether marks of other runs are shown; False in runs without knowledge.
     """
 
     shared: Path

@@ -131,7 +131,7 @@ def _bounded(text: str, limit: int, name: str) -> str:
 
 
 def _scopes(home: Scope, scope: RecallScope) -> tuple[Scope, ...]:
-    """Return the scopes that a word means; none is everything that the cell may read."""
+    """Return the scopes of a range; an empty result means all that the cell may read."""
     path = (home, *home.ancestors())
     team = tuple(part for part in path if part.cell or part.formation)
     match scope:

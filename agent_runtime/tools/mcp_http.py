@@ -1,7 +1,7 @@
 """The HTTP client for one MCP server: its headers, and the bounds of every response.
 
-A request gets the headers that the spec names, from files that are read for each request, and
-nothing else of ours: neither tokens, cookies nor what a caller sent. Redirects are never followed.
+A request has the headers that the spec names. Their files are read for each request. It has no
+tokens or cookies of the runtime, and no headers of a caller. Redirects are never followed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class _TooLarge(httpx2.StreamError):
 
 @dataclass
 class ServerTransport(httpx2.AsyncBaseTransport):
-    """Adds the headers of a server to requests, and refuses what no server answers.
+    """Adds the headers of a server to requests, and rejects responses that are not of MCP.
 
     A fault is recorded and becomes an error response, because an exception would end the SDK's
     session without a reason.
 
     Attributes:
         folder: the folder with a file for each header; None without headers.
-        register: is called with each secret, so that it is masked everywhere.
+        register: called with each secret, so that it is masked everywhere.
         fault: the latest fault.
     """
 

@@ -1,8 +1,9 @@
 """The MCP servers of a mind: connected when a task first needs them, and again on request.
 
 Whatever a server sends is data that may be wrong or hostile: names, descriptions, schemas and
-results are bounded, results come in frames, and no word of a server says what may be repeated. The
-list of tools stays as it was for the task, so a server cannot exchange a tool in the middle of it.
+results are bounded, results come in frames, and a server cannot declare which calls may be
+repeated. The list of tools stays as it was for the task, so a server cannot exchange a tool in the
+middle of it.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class ServerFailed(Exception):
     """A server could not be used.
 
     Attributes:
-        is_lost: whether the session is of no further use.
-        words: what the server says against a call that it understood; None for other failures.
+        is_lost: whether the session can no longer be used.
+        words: the error message of a server that understood a call and rejected it; None for other
+            failures.
     """
 
     def __init__(
@@ -73,11 +75,11 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAccess:
-    """How servers are reached.
+    """The means to connect to servers.
 
     Attributes:
         folder: the folder with the values of headers.
-        register: is called with each secret, so that it is masked everywhere.
+        register: called with each secret, so that it is masked everywhere.
         mask: replaces secrets in a text.
         transport: creates the connections; tests pass their own.
     """
@@ -89,7 +91,7 @@ class ServerAccess:
 
 
 class _Connection:
-    """One session with a server. A task of its own enters and leaves it, as the SDK demands."""
+    """One session with a server. One asyncio task opens and closes it, as the SDK requires."""
 
     def __init__(self, server: McpServer, access: ServerAccess) -> None:
         self._transport = ServerTransport(
@@ -236,7 +238,7 @@ class McpServers:
         return any(config.name == server for config in self.configs)
 
     async def tools(self) -> list[ServerTool]:
-        """Return the tools of all servers, and for each without a connection one that connects."""
+        """Return the tools of all servers; a server without a connection has one to reconnect."""
         async with self._turn:
             if not self._servers:
                 self._servers = {config.name: _Server(config) for config in self.configs}

@@ -66,8 +66,8 @@ _FINAL: Final = frozenset(
 class A2APeers:
     """Sends questions to the cells of a team; `url_of` returns the address of a cell.
 
-    A question that gets no answer is canceled at the peer, unless this server stops: then it is
-    asked again after the restart, and gets the answer of the same task.
+    A question that gets no answer is canceled at the peer. When this server stops, the question is
+    not canceled: it is asked again after the restart, and gets the answer of the same task.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class A2APeers:
 
 @dataclass(frozen=True)
 class PeerApprovals:
-    """Where the calls of peers go that need an approval.
+    """Receives the tool calls of peers that need an approval.
 
     Attributes:
         save: stores the calls of peers for a message; the latest report counts.
-        changed: is called after a change.
+        changed: called after a change.
     """
 
     save: Callable[[str, Sequence[CallApproval]], None]
@@ -129,9 +129,10 @@ class PeerApprovals:
 
 
 class _WaitingCalls:
-    """The tool calls for one question that wait for a person, or did, of the peer and its peers.
+    """The tool calls that wait or waited for a person while a peer works on one question.
 
-    While one waits, the time of the answer does not run.
+    The calls of the peer's own peers are included. While a call waits, the deadline of the answer
+    is extended.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class PeerCalls(Protocol):
     ) -> PeerAnswer:
         """Return the answer to a message; a repeated message gets the answer of the first one.
 
-        The usage is reported while the peer works, and when it stops without an answer too.
+        The usage is reported while the peer works, and also when it stops without an answer.
 
         Raises:
             PeerUnavailable: There is no answer.
@@ -181,7 +181,7 @@ def _read(file: Path) -> Any:
 
 
 def _rounded(budget: Decimal | None) -> Decimal | None:
-    """Round a budget down to what a ticket can hold; it is never more than what is left."""
+    """Round a budget down to the precision of tickets, so that it never exceeds what is left."""
     if budget is None:
         return None
     with localcontext(prec=_BUDGET_DIGITS):

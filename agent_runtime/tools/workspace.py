@@ -154,7 +154,7 @@ def _require_file(handle: int, path: str) -> None:
 
 
 def _entry(entry: os.DirEntry[str]) -> str:
-    """Return the name of an entry; a name that is no UTF-8 is shown, and cannot be opened."""
+    """Return the name of an entry; a name that is not UTF-8 is listed, but cannot be opened."""
     name = os.fsencode(entry.name).decode("utf-8", "replace")
     return f"{name}/" if entry.is_dir(follow_symlinks=False) else name
 
