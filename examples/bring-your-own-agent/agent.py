@@ -1,4 +1,4 @@
-"""An A2A 1.0 agent with nothing of kais in it: it counts the words that it is sent."""
+"""An A2A 1.0 agent that does not use kais: it counts the words of each message."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The whole contract between kais and an image, with nothing but a standard library.
+"""The whole contract between kais and an image, with only Python's standard library.
 
-What comes in is environment and files, what goes out is the exit code and the termination message;
-the knowledge service is HTTP with a token that is read afresh for each request.
+The input is environment variables and files. The output is the exit code and the termination
+message. The knowledge service speaks HTTP; its token is read again for each request.
 """
 
 import json

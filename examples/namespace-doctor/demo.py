@@ -1,4 +1,4 @@
-"""The main job on the cluster that is up: break pods, run the doctor twice, see what it learnt.
+"""Demo on a running cluster: break pods, run the doctor twice, and show what it learnt.
 
 The second half does the same with an agent, whose model is scripted.
 
@@ -6,7 +6,7 @@ The second half does the same with an agent, whose model is scripted.
 person would type it, and nothing is deleted, so it can be run again: the facts of earlier runs are
 then known from the first use on.
 
-Exit status: 0 when the second use names a fact that the first one left, else 1.
+Exit status: 0 if the second use names a fact that the first one stored, else 1.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def unexplained_pods(terminal: Terminal) -> list[str]:
 
 
 def wait_until(holds: Callable[[], bool], *, describe_remaining: Callable[[], object]) -> float:
-    """Look each second until something holds; return how many seconds it took."""
+    """Poll each second until a condition holds; return how many seconds it took."""
     started = time.monotonic()
     while not holds():
         if time.monotonic() - started > PATIENCE_S:
@@ -152,7 +152,7 @@ def use(terminal: Terminal) -> Use:
 
 
 def instance_names(terminal: Terminal) -> set[str]:
-    """Name the uses that there are."""
+    """Return the names of all instances."""
     instance_list = terminal.read(
         "kubectl", "get", "blueprintinstances", "-n", NAMESPACE, "-o", "json"
     )
@@ -160,7 +160,7 @@ def instance_names(terminal: Terminal) -> set[str]:
 
 
 def uncounted(terminal: Terminal) -> int:
-    """Count the uses that the Blueprint's status does not show as ended yet (30 s at most)."""
+    """Count the uses that the Blueprint's status does not yet count as ended."""
     command = ("kubectl", "get", "blueprint", BLUEPRINT, "-n", NAMESPACE, "-o", "json")
     status = terminal.read(*command).get("status", {})
     ended = sum(status.get(name) or 0 for name in ("succeeded", "failed", "excluded"))
@@ -168,7 +168,7 @@ def uncounted(terminal: Terminal) -> int:
 
 
 def ids(result: str, key: str) -> frozenset[str]:
-    """Read a list of fact ids out of the doctor's result; none when it is not its JSON."""
+    """Read a list of fact ids from the doctor's result; empty if the result is not JSON."""
     try:
         tree = json.loads(result)
     except ValueError:

@@ -1,1 +1,1 @@
-"""A team that reviews a change: a lead, and one developer for each aspect that is looked at."""
+"""A team that reviews a change: a lead, and one developer for each aspect of the review."""

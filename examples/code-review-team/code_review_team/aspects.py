@@ -1,4 +1,4 @@
-"""What each aspect looks for in a Python file: plain reading of its syntax tree, no model.
+"""The checks of each aspect: they read the syntax tree of a Python file, without a model.
 
 An aspect is a function from a file to findings; `ASPECTS` names them.
 """
@@ -19,7 +19,7 @@ Reader = Callable[[SourceFile, ast.Module], Iterator[Finding]]
 
 
 def review(aspect: str, source: SourceFile) -> list[Finding]:
-    """Look at one file; what does not parse is a finding too.
+    """Check one file; a file that does not parse is a finding.
 
     Raises:
         KeyError: there is no such aspect.
@@ -35,7 +35,7 @@ def review(aspect: str, source: SourceFile) -> list[Finding]:
 
 
 def style(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
-    """Defaults that are shared, imports of everything, functions too long, no docstring."""
+    """Yield star imports, mutable defaults, long functions and missing docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and any(name.name == "*" for name in node.names):
             message = f"imports everything from {node.module}; name what is used"
@@ -58,7 +58,7 @@ def style(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
 
 
 def safety(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
-    """Text that is run, shells, errors that vanish, secrets in the source."""
+    """Yield calls of `eval` and of shells, swallowed errors, and secrets in the source."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from _unsafe_call(source, node)
@@ -74,7 +74,7 @@ def safety(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
 
 
 def tests(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
-    """Tests that cannot fail."""
+    """Yield tests that cannot fail."""
     is_test = source.path.rpartition("/")[2].startswith("test_")
     for node in ast.walk(tree):
         if not (is_test and isinstance(node, _FUNCTIONS) and node.name.startswith("test")):

@@ -16,7 +16,7 @@ _BODY_BYTES = 1 << 20  # a change as a whole; environment variables hold no more
 
 
 def review_files(aspect: str, body: Any) -> dict[str, Any]:
-    """Review what was sent.
+    """Review the files of a request.
 
     Raises:
         ValueError: the body is not `{"language": text, "files": [{"path", "text"}]}`.
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
     aspect: ClassVar[str] = ""
 
     def do_GET(self) -> None:
-        """Say that the developer is there."""
+        """Return the aspect of this developer."""
         self._send(HTTPStatus.OK, {"aspect": self.aspect})
 
     def do_POST(self) -> None:
@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def server(aspect: str, *, port: int = PORT) -> ThreadingHTTPServer:
-    """Make the server of one developer; port 0 takes a free one.
+    """Create the server of one developer; port 0 means any free port.
 
     Raises:
         KeyError: there is no such aspect.

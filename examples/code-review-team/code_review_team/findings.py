@@ -1,4 +1,4 @@
-"""What developers say about a file, and how it travels between them and the lead."""
+"""The findings of developers, and their JSON form in responses to the lead."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a developer would have changed.
+    """One problem that a developer reports.
 
     Attributes:
-        rule: a short name; equal ones in other files are the same habit.
-        line: counted from 1; 0 is the whole file.
+        rule: a short name; the same rule in other files is the same habit.
+        line: counted from 1; 0 means the whole file.
         severity: `serious` or `minor`.
     """
 
@@ -35,7 +35,7 @@ class Finding:
     message: str
 
     def to_json(self) -> dict[str, Any]:
-        """Make it an object for the wire."""
+        """Return the finding as a JSON object."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Finding:
 
 
 def from_json(body: Mapping[str, Any]) -> Finding:
-    """Read what a developer sent; raises KeyError or ValueError on anything else."""
+    """Parse a finding. Raises KeyError or ValueError if it is malformed."""
     return Finding(
         aspect=str(body["aspect"]),
         rule=str(body["rule"]),

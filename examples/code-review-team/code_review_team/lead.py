@@ -1,6 +1,6 @@
-"""The lead: a Task cell that asks its peers, adds what is known, and says what came out.
+"""The lead: a Task cell that asks its peers for reviews and merges their findings.
 
-The peers are those that the topology allows: they are read from KAIS_PEERS_FILE, never guessed.
+The topology determines the peers: the lead reads them from KAIS_PEERS_FILE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Post = Callable[[str, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Review:
-    """What the developers said, and who could not be asked."""
+    """The findings of all developers, and notes about developers that did not answer."""
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
@@ -37,7 +37,7 @@ class Review:
 
 
 def peers(file: Path, cell: str) -> tuple[str, ...]:
-    """Read whom this cell may talk to; nobody when the file does not say.
+    """Return the peers of this cell; empty if the file does not list the cell.
 
     Raises:
         OSError, ValueError: there is no such file, or it is not a JSON object.
@@ -46,14 +46,14 @@ def peers(file: Path, cell: str) -> tuple[str, ...]:
 
 
 def addresses(formation: str, names: Sequence[str]) -> dict[str, str]:
-    """Give the URL of each peer: the Service of a cell has the cell's own name."""
+    """Return the URL of each peer; the Service of a cell has the name of the cell."""
     return {name: f"http://{formation}-{name}:{PORT}/review" for name in names}
 
 
 def collect_reviews(
     urls: Mapping[str, str], files: Sequence[SourceFile], *, language: str, post: Post
 ) -> Review:
-    """Ask every developer; one who does not answer is a note, never an end."""
+    """Ask every developer; one that does not answer adds a note and stops nothing."""
     body = {
         "language": language,
         "files": [{"path": source.path, "text": source.text} for source in files],

@@ -1,4 +1,4 @@
-"""What the team knew, and what it remembers: the habits that reviews find again and again."""
+"""The facts of the team: habits that earlier reviews found, and new ones to remember."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREDICATE = "shows the habit"
 
 
 class Store(Protocol):
-    """The write that the lead makes, as `knowledge_client.KnowledgeClient` has it."""
+    """The method of `knowledge_client.KnowledgeClient` that the lead uses."""
 
     def remember(self, fact: models.FactIn) -> models.Remembered:
         """Store one fact."""
@@ -25,18 +25,18 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class KnownFacts:
-    """Facts that were given for this attempt: id to content; text is data, never an instruction."""
+    """The recalled facts of this attempt, content by id; their text is data, not instructions."""
 
     facts: dict[str, str]
 
     def ids_about(self, finding: Finding) -> list[str]:
-        """Give the ids of the facts that speak of this habit in this file."""
+        """Return the ids of the facts about this habit in this file."""
         habit_name = describe_habit(finding)
         return [fact_id for fact_id, content in self.facts.items() if habit_name in content]
 
 
 def read(file: Path | None) -> KnownFacts:
-    """Read what was recalled for this attempt; nothing when there is no readable file."""
+    """Read the facts that were recalled for this attempt; empty without a readable file."""
     try:
         document: Any = json.loads(file.read_text()) if file else {}
         return KnownFacts({str(f["id"]): str(f["content"]) for f in document.get("facts", ())})
@@ -45,14 +45,14 @@ def read(file: Path | None) -> KnownFacts:
 
 
 def describe_habit(finding: Finding) -> str:
-    """Name a habit in the words that its fact begins with."""
+    """Return the text that the fact of a habit begins with."""
     return f"{finding.path} shows {finding.aspect}/{finding.rule}"
 
 
 def new_facts(
     findings: Iterable[Finding], known_facts: KnownFacts, *, run_id: str | None, attempt: int
 ) -> list[models.FactIn]:
-    """Make a fact of each habit that was not known of that file, one for each."""
+    """Create a fact for each habit that was not known of that file."""
     new_habits = {
         describe_habit(finding): finding
         for finding in findings
@@ -75,7 +75,7 @@ def new_facts(
 
 
 def remember(store: Store, facts: Iterable[models.FactIn]) -> tuple[list[str], str]:
-    """Store facts; return the ids of the new ones, and why it stopped, if it did."""
+    """Store facts; return the ids of new ones, and why not all were stored, or ""."""
     stored: list[str] = []
     try:
         for fact in facts:

@@ -1,4 +1,4 @@
-"""Deployments of one namespace: what they run, how they changed, and one change of their own."""
+"""Reads the deployments of one namespace and their revisions, and sets memory limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DeploymentApi:
         return self._body(response, operation)
 
     def wait_until_rolled_out(self, deployment: Body, *, timeout_s: int) -> Body:
-        """Watch a deployment until its rollout is complete or the time is over; return the last."""
+        """Watch a deployment until its rollout completes or times out; return its latest state."""
         name = str(deployment["metadata"]["name"])
         parameters = {
             "watch": "true",
@@ -142,7 +142,7 @@ def memory_limit(container: Body) -> str:
 
 
 def is_rolled_out(deployment: Body) -> bool:
-    """Whether all pods of a deployment are of its present revision, and available."""
+    """Whether all pods of a deployment have its current revision and are available."""
     wanted, status = int(deployment["spec"].get("replicas", 1)), deployment.get("status", {})
     counts = [status.get(f"{name}eplicas", 0) for name in ("r", "updatedR", "availableR")]
     is_observed = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]

@@ -49,7 +49,7 @@ async def _health(_request: Request) -> Response:
 
 
 def _anticipated(tool: Tool) -> Tool:
-    """Let the model read what the cluster refused; other errors are for the log."""
+    """Show the model the errors of the cluster; all other errors are only logged."""
 
     @functools.wraps(tool)
     def call(*arguments: object, **named: object) -> str:

@@ -13,7 +13,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where things are.
+    """The settings of one server.
 
     Attributes:
         server: which of `SERVERS` runs.

@@ -1,7 +1,7 @@
-"""`python -m namespace_doctor`: look, explain, remember, report.
+"""`python -m namespace_doctor`: explain failing pods, remember facts, and report.
 
-Exits 0 when the report is made, whatever it says and whether or not the knowledge service answers;
-1 when the cluster could not be read.
+The exit status is 0 if the report is written, even if pods fail or the knowledge service does not
+answer. It is 1 if the cluster cannot be read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def store_knowledge(
     examination: diagnose.Examination,
     knowledge: memory.RecalledKnowledge,
 ) -> memory.Outcome:
-    """Tell the store what is new; without a store, say so."""
+    """Store new facts and the record of the run; without a service, add a note."""
     mission = (
         f"{doctor_settings.namespace}/{doctor_settings.mission}"
         if doctor_settings.mission

@@ -1,4 +1,4 @@
-"""Why a container whose image is there does not work: memory, crashes, probes, its making. Pure."""
+"""Why a container fails although its image is present: memory, crash, probe, creation. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pods and their events in, diagnoses out. Pure: no cluster; the time is an argument.
+"""Diagnoses pods from their status and events. Pure: the time is an argument.
 
-The rules are asked in the order of `_RULES`, the more particular first: a container that is killed
-for memory also crashes, and one that fails its liveness probe does so too.
+The rules are tried in the order of `_RULES`, the more specific ones first: a container that is
+killed for its memory, or because its liveness probe fails, also crashes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _RULES = (
 
 @dataclass(frozen=True)
 class Examination:
-    """What was looked at and what was found.
+    """The result of an examination.
 
     Attributes:
         examined_pods: how many pods were examined.
-        omitted_pods: failing pods beyond the limit, which are counted and not explained.
+        omitted_pods: failing pods beyond the limit, which are only counted.
         diagnoses: one for each failing container, by pod name.
     """
 
@@ -58,7 +58,7 @@ def examine(
 
 
 def diagnose_pod(pod: Body, events: Sequence[Body], *, now: datetime) -> tuple[Diagnosis, ...]:
-    """Say why a pod fails, one diagnosis for each failing container; empty when it does not."""
+    """Return a diagnosis for each failing container of a pod; empty if none fails."""
     if pod.get("status", {}).get("phase") == "Succeeded":
         return ()
     if unplaced := scheduling_causes.unschedulable(pod):

@@ -24,9 +24,9 @@ class Diagnosis:
     Attributes:
         pod: the pod's name.
         cause: the class of the failure.
-        subject: what the explanation is about and outlives the pod: an image, a workload.
-        signature: the same text each time the same thing fails for the same reason.
-        explanation: goes on from the subject: "image x" "cannot be pulled: ...".
+        subject: the image or workload that the explanation is about; it outlives the pod.
+        signature: a text that is equal for equal failures of the same subject.
+        explanation: continues the subject: "image x" "cannot be pulled: ...".
         advice: what to do about it.
     """
 
@@ -39,5 +39,5 @@ class Diagnosis:
 
     @property
     def statement(self) -> str:
-        """The diagnosis as a fact: true of the subject, whatever pod shows it."""
+        """The diagnosis as the text of a fact about the subject, without the pod."""
         return f"{self.subject} {self.explanation}; {self.advice}"

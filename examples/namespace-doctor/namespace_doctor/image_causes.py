@@ -1,4 +1,4 @@
-"""Why an image cannot be pulled, from the kubelet's and the registry's words. Pure."""
+"""Why an image cannot be pulled, from the messages of the kubelet and the registry. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REASONS = frozenset(
     }
 )
 
-# words in the message, explanation, advice; the first that matches counts
+# part of the message, explanation, advice; the first match counts
 _PULL_FAILURES = (
     (
         "invalidimagename",
@@ -103,7 +103,7 @@ def image_not_pulled(pod: Body, container: Container, events: Sequence[Body]) ->
 
 
 def registry(image: str) -> str:
-    """Name the registry of an image: what stands before the first slash if it is a host."""
+    """Return the registry of an image: the part before the first slash, if it is a host."""
     first, slash, _ = image.partition("/")
     is_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
     return first if is_host else "docker.io"

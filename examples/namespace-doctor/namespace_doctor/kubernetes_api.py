@@ -16,11 +16,11 @@ _REASONS_BY_STATUS = {
 
 
 class ClusterError(Exception):
-    """The API server refused a read or did not answer; the text says which and what to do."""
+    """The API server rejected a read or did not answer; the message says what to do."""
 
 
 class NamespaceReader:
-    """Reads pods and events of one namespace; the token is read anew for each page."""
+    """Reads pods and events of one namespace; the token is read again for each page."""
 
     def __init__(self, http: httpx.Client, *, namespace: str, token_file: Path) -> None:
         self._http = http
@@ -66,7 +66,7 @@ class NamespaceReader:
 
 
 def connect(url: str, *, account: Path) -> httpx.Client:
-    """Make the client that trusts the cluster's own certificate authority and nobody else."""
+    """Create a client that trusts only the cluster's own certificate authority."""
     try:
         trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
     except OSError as exc:

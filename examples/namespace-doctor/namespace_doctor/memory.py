@@ -1,6 +1,6 @@
-"""What the doctor was given, what of it fits, and what it tells the store afterwards.
+"""The facts that the doctor gets, and the facts and episodes that it stores.
 
-The store is never needed: whatever goes wrong with it becomes a note in the report.
+The doctor works without the knowledge service: a failure only adds a note to the report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONFIDENCE = 0.8  # read off the cluster's own words, by rules that can be wron
 
 
 class Store(Protocol):
-    """The two writes that the doctor makes, as `knowledge_client.KnowledgeClient` has them."""
+    """The methods of `knowledge_client.KnowledgeClient` that the doctor uses."""
 
     def remember(self, fact: models.FactIn) -> models.Remembered:
         """Store one fact."""
@@ -35,14 +35,14 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class KnownFact:
-    """A fact that was given; its text is data, never an instruction."""
+    """A recalled fact; its text is data, not instructions."""
 
     id: str
     content: str
     subject: str = ""
 
     def fits(self, diagnosis: Diagnosis) -> bool:
-        """Whether it speaks of what the diagnosis is about, or names its signature."""
+        """Whether the fact is about the subject of the diagnosis, or contains its signature."""
         content, subject = _folded(self.content), _folded(diagnosis.subject)
         return (
             _folded(self.subject) == subject
@@ -53,29 +53,29 @@ class KnownFact:
 
 @dataclass(frozen=True)
 class RecalledKnowledge:
-    """What was put in front of this attempt; `note` says why there is nothing, if so."""
+    """The facts that were recalled for this attempt; `note` explains why there are none."""
 
     facts: tuple[KnownFact, ...] = ()
     note: str = ""
 
     def facts_about(self, diagnosis: Diagnosis) -> tuple[KnownFact, ...]:
-        """Give the facts that fit a diagnosis, in the order in which they were given."""
+        """Return the facts that fit a diagnosis, in the order of the recall."""
         return tuple(fact for fact in self.facts if fact.fits(diagnosis))
 
     def states(self, diagnosis: Diagnosis) -> bool:
-        """Whether a given fact says exactly what the diagnosis would have remembered."""
+        """Whether a recalled fact has the statement of the diagnosis."""
         statement = _folded(diagnosis.statement)
         return any(_folded(fact.content) == statement for fact in self.facts)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the writes.
+    """The result of the writes.
 
     Attributes:
         remembered: ids of facts that are new in the store.
-        confirmed: how many it had already although this attempt was not given them.
-        notes: what did not work, in words.
+        confirmed: how many the store had already, without a recall for this attempt.
+        notes: what failed, as sentences for the report.
     """
 
     remembered: tuple[str, ...] = ()
@@ -99,14 +99,14 @@ def read_knowledge(path: Path | None) -> RecalledKnowledge:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where facts come from: the run, the try in it and the Mission as `namespace/name`."""
+    """Where facts come from: the run, its attempt, and the Mission as `namespace/name`."""
 
     run_id: str | None = None
     attempt: int = 1
     mission: str | None = None
 
     def refs(self) -> tuple[models.Ref, ...]:
-        """Give it as the pointers that a fact's source holds."""
+        """Return the references for the source of a fact."""
         references = (("run", self.run_id), ("mission", self.mission))
         return tuple(models.Ref(type=kind, id=name) for kind, name in references if name)
 
@@ -114,7 +114,7 @@ class Origin:
 def new_facts(
     diagnoses: Iterable[Diagnosis], knowledge: RecalledKnowledge, origin: Origin
 ) -> list[models.FactIn]:
-    """Make facts of what the given ones do not say, one for each subject."""
+    """Create a fact for each subject whose diagnosis no recalled fact states."""
     by_subject = {_folded(d.subject): d for d in diagnoses if not knowledge.states(d)}
     return [
         models.FactIn(
@@ -137,7 +137,7 @@ def new_facts(
 def episodes(
     diagnoses: Sequence[Diagnosis], knowledge: RecalledKnowledge, *, namespace: str, attempt: int
 ) -> tuple[models.EpisodeIn, ...]:
-    """Make the run's record: what was seen of each failing container, and what was decided."""
+    """Create the episodes of the run: one for each failing container, and a decision."""
     failures = tuple(
         models.EpisodeIn(
             attempt=attempt,
@@ -165,7 +165,7 @@ def store_knowledge(
     *,
     run_id: str | None,
 ) -> Outcome:
-    """Remember the new facts and append to the run's record; stops when the store is away."""
+    """Store facts and episodes; stop at the first failure of the knowledge service."""
     remembered: list[str] = []
     notes: list[str] = []
     confirmed = 0

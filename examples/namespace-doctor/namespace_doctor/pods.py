@@ -1,4 +1,4 @@
-"""What a diagnosis needs of a pod and its events, read out of their JSON. Pure."""
+"""Reads from the JSON of pods and events what a diagnosis needs. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LONGEST = 200  # characters of somebody else's words in one explanation: a sent
 
 @dataclass(frozen=True)
 class Container:
-    """One container of a pod as its status has it; absent states are empty.
+    """One container of a pod, from the pod's status; absent states are empty.
 
-    `is_healthy` tells more than `is_ready`: between two crashes a container is ready for a moment.
+    `is_healthy` is stricter than `is_ready`: between two crashes a container is ready for a moment.
     """
 
     name: str
@@ -34,17 +34,17 @@ class Container:
 
     @property
     def ended(self) -> Body:
-        """How it last ended: now, else before its restart; empty when it never did."""
+        """The latest termination, current or before the restart; empty if there is none."""
         return self.terminated or self.last_terminated
 
 
 def name(pod: Body) -> str:
-    """Give the pod's name."""
+    """Return the name of a pod."""
     return str(pod["metadata"]["name"])
 
 
 def workload(pod: Body) -> str:
-    """Name what made the pod, so that a fact about it outlives the pod; else the pod itself."""
+    """Return the name of the pod's workload, which outlives the pod; else that of the pod."""
     metadata = pod["metadata"]
     template_hash = metadata.get("labels", {}).get("pod-template-hash")
     for owner in metadata.get("ownerReferences", []):
@@ -54,7 +54,7 @@ def workload(pod: Body) -> str:
 
 
 def containers(pod: Body, now: datetime) -> Iterator[Container]:
-    """Give the containers in the order in which they start, init containers first."""
+    """Yield the containers in the order in which they start, init containers first."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     for specs, statuses in (
         ("initContainers", "initContainerStatuses"),
@@ -88,7 +88,7 @@ def _is_steady(status: Body, now: datetime) -> bool:
 
 
 def events_of(pod: Body, events: Sequence[Body]) -> list[Body]:
-    """Give the events about exactly this pod, oldest first."""
+    """Return the events about this pod, by its UID, oldest first."""
     uid = pod["metadata"].get("uid")
     pod_events = [e for e in events if e.get("involvedObject", {}).get("uid") == uid]
     return sorted(pod_events, key=_moment)
@@ -100,7 +100,7 @@ def _moment(event: Body) -> str:
 
 
 def plain(text: str, pod: Body) -> str:
-    """Make a message reusable: without this pod's address and name, on one line, bounded."""
+    """Remove the pod's address and name from a message; return one line of bounded length."""
     address = pod.get("status", {}).get("podIP")
     if address:
         text = text.replace(str(address), "<pod>")

@@ -1,7 +1,7 @@
 """The doctor's report: lines for the log, and JSON as the result of the mission. Pure.
 
-The kubelet keeps 4,096 bytes of a termination message. What is cut, when it is too long, is the
-list of reasons; the ids of the facts always stay.
+The kubelet keeps 4,096 bytes of a termination message. If the report is longer, the list of reasons
+is cut; the ids of the facts always stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IDS = 25  # more than are injected, few enough to leave room for reasons
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason, the pods that show it and the given facts that speak of it."""
+    """One diagnosis, the pods that have it, and the recalled facts that fit it."""
 
     diagnosis: Diagnosis
     pods: tuple[str, ...]
@@ -32,13 +32,13 @@ class Finding:
 
     @property
     def is_stated(self) -> bool:
-        """Whether a given fact says exactly this."""
+        """Whether a recalled fact has the same statement."""
         return any(fact.content == self.diagnosis.statement for fact in self.known_facts)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to tell, in the order in which it is told."""
+    """The content of the report, in the order of its text."""
 
     summary: str
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class Report:
     notes: tuple[str, ...]
 
     def text(self) -> str:
-        """Write it for the log, whole."""
+        """Format the whole report for the log."""
         lines = [self.summary]
         for finding in self.findings:
             lines.append(f"- {', '.join(finding.pods)} ({finding.diagnosis.cause.value})")
@@ -63,7 +63,7 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def result(self) -> str:
-        """Write it as JSON of at most 4,096 bytes."""
+        """Format the report as JSON of at most 4,096 bytes."""
         finding_count = len(self.findings)
         while True:
             text = json.dumps(self._tree(finding_count), ensure_ascii=False, separators=(",", ":"))
@@ -88,7 +88,7 @@ class Report:
 def build_report(
     examination: Examination, knowledge: RecalledKnowledge, outcome: Outcome, *, namespace: str
 ) -> Report:
-    """Put together what was seen, what was known of it and what became of the rest."""
+    """Combine the examination, the recalled facts and the result of the writes."""
     findings = group_findings(examination.diagnoses, knowledge)
     notes = [note for note in (knowledge.note, *outcome.notes) if note]
     if outcome.confirmed:
@@ -105,7 +105,7 @@ def build_report(
 
 
 def group_findings(diagnoses: Sequence[Diagnosis], knowledge: RecalledKnowledge) -> list[Finding]:
-    """Group diagnoses by what they are about, in the order in which they came."""
+    """Group diagnoses by subject and signature, in the order of their first occurrence."""
     groups: dict[tuple[str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
         groups.setdefault((diagnosis.subject, diagnosis.signature), []).append(diagnosis)
@@ -118,7 +118,7 @@ def group_findings(diagnoses: Sequence[Diagnosis], knowledge: RecalledKnowledge)
 
 
 def used_ids(findings: Iterable[Finding]) -> list[str]:
-    """Name the given facts that fit a finding, each once."""
+    """Return the ids of the facts that fit a finding, without duplicates."""
     return list(dict.fromkeys(fact.id for finding in findings for fact in finding.known_facts))
 
 

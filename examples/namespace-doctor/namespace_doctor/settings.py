@@ -12,18 +12,18 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where things are.
+    """The settings of the doctor.
 
     Attributes:
         namespace: whose pods are examined.
-        max_pods: failing pods that are explained at most.
+        max_pods: maximum number of failing pods to explain.
         api_url: the API server's address.
         account: the folder with the ServiceAccount's `token` and `ca.crt`.
-        knowledge_file: what was recalled for this attempt; None when nothing was given.
+        knowledge_file: the facts that were recalled for this attempt; None without a recall.
         run_id: the run whose record this attempt writes; None outside a mission.
-        attempt: which try of the run this is.
+        attempt: the number of the attempt in the run.
         mission: the Mission's name; None outside one.
-        report_file: where the result is read from: the kubelet's termination message.
+        report_file: the file of the result, by default the kubelet's termination message.
     """
 
     namespace: str
@@ -38,7 +38,7 @@ class Settings:
 
 
 def read(environment: Mapping[str, str], arguments: Sequence[str]) -> Settings:
-    """Read both; a wrong argument ends the program with its usage."""
+    """Read environment and arguments; an invalid argument ends the program with its usage."""
     parser = argparse.ArgumentParser(prog="namespace-doctor", description=__doc__)
     parser.add_argument("--namespace", default=environment.get("CELL_NAMESPACE", "default"))
     parser.add_argument("--max-pods", type=int, default=50)
