@@ -1,18 +1,17 @@
-"""The admission policies, generated into the chart: who created a Cell or reviewed is on record.
+"""Generates the chart's admission policies, which verify the names of creators and reviewers.
 
 A cell may be given the right to create Cells. Its spawn limits must not depend on what it writes.
 The policies do not apply to users with the verb `approve` on cells (the roles edit and admin). For
 all others the API server requires the true user name of the creator, and refuses what would evade a
 limit. That includes the deletion of Cells that others created, because a Cell with other limits
 could replace each. It also includes what makes the garbage collector delete a Cell, or holds up its
-deletion: its ownerReferences and its finalizers.
-A verdict on a Mission, and the approval of a Cell, name the user who gives it, whatever their
-rights: the API server compares the annotation with the request. An object that is created with
-them, as by a restore, is not checked: no verdict on earlier work applies to a new run, and only
-approvers create Cells that are approved.
-The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
+deletion: its ownerReferences and its finalizers. A verdict on a Mission, and the approval of a
+Cell, name the user who gives it, whatever their rights: the API server compares the annotation with
+the request. An object that is created with these annotations, as by a restore, is not checked: a
+new run ignores verdicts on earlier work, and only approvers may create approved Cells. The
+expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
-`python -m kais.admission [--check]` writes the files of the chart, or compares them only.
+`python -m kais.admission [--check]` writes the files of the chart, or only compares them.
 """
 
 from __future__ import annotations
@@ -169,7 +168,7 @@ def review_policy() -> dict[str, Any]:
 def approval_policy() -> dict[str, Any]:
     """Return the spec of the policy for approvals of tool calls: their author is the requester.
 
-    No ServiceAccount approves, whatever it may do otherwise, because cells have one.
+    A ServiceAccount never approves, whatever its rights, because cells have ServiceAccounts.
     """
     return {
         "failurePolicy": "Fail",
@@ -196,7 +195,7 @@ def approval_policy() -> dict[str, Any]:
 
 
 def _author_required(name: str, annotation: str, author: str, *, advice: str) -> dict[str, Any]:
-    """Require the user name of the request beside an annotation that an update sets or changes."""
+    """Require that an update of an annotation also names the requesting user as its author."""
     by, old, old_by = "author", f"old{name.title()}", "oldAuthor"
     return {
         "variables": [
@@ -244,7 +243,7 @@ def _old_variable(name: str, field: str, key: str) -> dict[str, str]:
 
 
 def _entries(name: str, old_name: str, field: str) -> list[dict[str, str]]:
-    """Return the entries of a list of the metadata, and those from before an update."""
+    """Return the variables for a list of the metadata, as it is and as it was before an update."""
     new, old = (
         f"has({side}.metadata.{field}) ? {side}.metadata.{field} : []"
         for side in ("object", "oldObject")
@@ -266,7 +265,7 @@ def _parent(side: str) -> str:
 
 
 def _unchanged(field: str) -> dict[str, str]:
-    """Require that an update leaves a field of the spec as it is, set or unset."""
+    """Require that an update neither changes, sets nor unsets a field of the spec."""
     new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
     return {
         "expression": f"request.operation == 'CREATE' || (has({new}) == has({old})"

@@ -203,7 +203,7 @@ def _bounded(artifacts: tuple[Artifact, ...], limit_bytes: int) -> tuple[Artifac
 
 
 def _bounded_reports(servers: Reports, limit_bytes: int) -> Reports:
-    """Leave reports out until they fit; those of servers that can be used go first."""
+    """Drop reports until the rest fits; reports of connected servers are dropped first."""
     bounded = dict(servers)
     useful = sorted(servers, key=lambda name: servers[name].state is ServerState.CONNECTED)
     while bounded and _size(mcp_servers.dump_reports(bounded)) > limit_bytes:
@@ -220,7 +220,7 @@ def _dump_artifacts(artifacts: tuple[Artifact, ...]) -> list[dict[str, Any]]:
 
 
 def _failure_message(result: AgentResult, failure: AgentFailure, limit_bytes: int) -> str:
-    """Cut the message of a failure to half of the limit, or to what the usage leaves."""
+    """Cut the message of a failure to half of the limit, or to the space beside the usage."""
     bare = replace(_shortened(result, 0), failure=replace(failure, message=""))
     rest = limit_bytes - len(_dump(bare).encode())
     message = _cut(failure.message, min(_MESSAGE_BYTES, limit_bytes // 2))
@@ -275,7 +275,7 @@ def parse_usage(value: Mapping[str, Any]) -> AgentUsage:
     """Read a usage.
 
     Raises:
-        ValueError: A count or a cost is none, or out of range.
+        ValueError: A count or a cost is not a number, or out of range.
     """
     return AgentUsage(
         input_tokens=_count(value, "inputTokens"),

@@ -82,7 +82,7 @@ class ApprovalDecision:
 def canonical(arguments: Mapping[str, Any]) -> str:
     """Return the arguments of a call as people are shown them.
 
-    Characters that nobody sees, or that change the order of others, are escaped as JSON has it.
+    Invisible characters, and those that change the order of others, are escaped as in JSON.
     """
     text = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
     return "".join(
@@ -126,16 +126,16 @@ def parse_call(value: Any) -> CallApproval | None:
 
 
 def merged(*reports: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
-    """Return the calls of several reports, at most `MAX_APPROVALS`; the later report counts."""
+    """Return the calls of all reports, at most `MAX_APPROVALS`; later reports take precedence."""
     calls = {each.call: each for report in reports for each in report}
     return tuple(calls.values())[-MAX_APPROVALS:]
 
 
 def to_record(calls: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
-    """Return what a Mission records: each approved call, and some others, waiting ones last.
+    """Return the calls that a Mission records: all approved ones, then some others, waiting last.
 
-    A call whose approval was forgotten could be made twice. Of the others, expired ones are dropped
-    before denied ones.
+    If an approval were dropped, its call could be made twice. Of the others, expired calls are
+    dropped before denied ones.
     """
     approved = [call for call in calls if call.outcome == "approved"]
     expired = [call for call in calls if call.outcome == "expired"]

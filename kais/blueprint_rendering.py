@@ -289,7 +289,7 @@ def _scope(blueprint: str, revision: int, instance: str, namespace: str) -> dict
 
 
 def _described(values: Mapping[str, Any]) -> str:
-    """Return the values of a sample, behind the problem, which may not depend on them."""
+    """Return the values of a sample as the end of a message; they need not be the cause."""
     listed = ", ".join(
         f"{name}={parameter_rules.excerpt(value)}"[:60] for name, value in values.items()
     )

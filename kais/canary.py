@@ -1,4 +1,4 @@
-"""Canaries of Blueprints: which uses draw the new revision, and what their runs decide. Pure.
+"""Canaries of Blueprints: which uses draw the new revision, and what their runs show. Pure.
 
 The state of a canary is JSON in one annotation of the Blueprint, so that it outlives the operator
 and the status. A use draws its revision once, by its uid; runs that were not drawn do not count.
@@ -62,7 +62,7 @@ class Canary:
         revision: the new revision.
         over: the revision that it is compared with, which the other uses get.
         since: when both began to serve.
-        looks: the number of looks that were taken; each is taken once.
+        looks: how often the canary was judged; each look is taken once.
         verdict: how it ended; None while it runs.
         by_hand: whether a person decided.
         new: the runs of the new revision at the verdict.
@@ -106,12 +106,12 @@ def begin(revision: int, *, over: int, now: datetime) -> Canary:
 
 
 def is_drawn(uid: str, *, revision: int, percent: int) -> bool:
-    """Whether an instance draws the canary. The lot of the holdout has another salt."""
+    """Whether an instance draws the canary; independent of whether it draws the holdout."""
     return int(names.short_hash(f"canary/{uid}/{revision}"), 16) % 100 < percent
 
 
 def look_sizes(rollout: Rollout) -> tuple[int, ...]:
-    """Return the numbers of counted runs of the canary at which it is judged."""
+    """Return the numbers of counted runs after which the canary is judged."""
     sizes, size = [], rollout.min_runs
     while size < rollout.max_runs:
         sizes.append(size)
@@ -120,10 +120,10 @@ def look_sizes(rollout: Rollout) -> tuple[int, ...]:
 
 
 def judge(canary: Canary, rollout: Rollout, *, new: Runs, old: Runs) -> Canary:
-    """Take the look that is due, if one is, and return the canary with what it decides.
+    """Judge the canary if a look is due; return it with the verdict, if there is one.
 
-    A look that was missed is not taken later; the one that is due spends its own share of the error
-    only. Without runs of the old revision no look is taken.
+    A missed look is not taken later, and its share of the error is not used by the next one.
+    Without runs of the old revision, no look is taken.
     """
     if canary.verdict is not None:
         return canary
@@ -148,7 +148,7 @@ def request(action: str, canary: Canary) -> str:
 def apply_request(
     canary: Canary, requested: str | None, *, new: Runs | None, old: Runs | None
 ) -> Canary:
-    """Return the canary as a person decided; a promoted one and another one stay as they are.
+    """Apply a person's decision; ignored if the canary is promoted or has another revision.
 
     A stopped canary can be promoted.
     """
@@ -164,6 +164,6 @@ def apply_request(
 
 
 def next_look(canary: Canary, rollout: Rollout) -> int:
-    """Return the number of counted runs of the canary at which it is judged next."""
+    """Return the number of counted runs after which the canary is judged next."""
     sizes = look_sizes(rollout)
     return sizes[min(canary.looks, len(sizes) - 1)]

@@ -1,4 +1,4 @@
-"""What a cell may not set in its pods: rules of kais on fields that are those of Kubernetes.
+"""Fields of Kubernetes that a cell must not set in its pods, by the rules of kais.
 
 The API server checks what Kubernetes knows, and the schema what a field may contain. These rules
 protect what kais gives every pod: its volumes, folders, names, identity and labels. Pure.

@@ -186,7 +186,7 @@ class ServerState(StrEnum):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What the agent runtime reports about one server; `url` tells an earlier address apart."""
+    """A report of the agent runtime about one server; outdated if `url` is an earlier address."""
 
     url: str
     state: ServerState
@@ -206,7 +206,7 @@ def dump_reports(reports: Reports) -> dict[str, Any]:
 
 
 def parse_reports(value: Any) -> dict[str, ServerReport]:
-    """Read reports of a cell, bounded and without trust; what is not valid is left out."""
+    """Read the untrusted reports of a cell, bounded; invalid ones are left out."""
     if not isinstance(value, dict):
         return {}
     read = {name: _report(entry) for name, entry in list(value.items())[:MAX_SERVERS]}

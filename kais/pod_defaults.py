@@ -85,7 +85,7 @@ def read_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(spec: CellTemplateSpec, defaults: Mapping[str, Any]) -> CellTemplateSpec:
-    """Return the spec of a cell with the fields that it leaves to the installation."""
+    """Return the spec of a cell; the installation's defaults fill in the fields it does not set."""
     if not defaults:
         return spec
     declared = spec.to_dict()

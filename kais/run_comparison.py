@@ -82,10 +82,10 @@ def median(values: Sequence[float]) -> Median | None:
 # A Blueprint has few different numbers of runs at a time; 256 is an arbitrary bound.
 @functools.lru_cache(maxsize=256)
 def _median_places(count: int) -> tuple[tuple[int, int], ...]:
-    """Return the two places in the order of the values whose mean is the median of each resample.
+    """Return for each resample the two indexes into the sorted values whose mean is its median.
 
-    The places of the middle draws are those of middle order statistics of uniform draws, which are
-    beta distributed. So a resample takes two draws instead of `count`.
+    The middle order statistics of uniform draws are beta distributed, so that a resample takes two
+    draws instead of `count`.
     """
     generator = random.Random(_SEED)  # noqa: S311 (resamples are no secrets)
     return tuple(_middle_places(count, generator) for _ in range(_RESAMPLES))

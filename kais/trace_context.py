@@ -24,7 +24,7 @@ def parse(text: str | None) -> str | None:
 
 
 def derive(run_id: str) -> str:
-    """Return the traceparent of a run that nobody gave one: its trace, and the span of the run."""
+    """Return the traceparent of a run without its own; trace and span derive from the run-id."""
     digest = hashlib.sha256(f"kais.io/run/{run_id}".encode()).hexdigest()
     return f"00-{digest[:32]}-{digest[32:48]}-{_SAMPLED}"
 
@@ -42,7 +42,7 @@ def of_run(annotations: Mapping[str, str], run_id: str) -> str:
 
 
 def is_exported(variables: Mapping[str, str]) -> bool:
-    """Whether spans are sent: to an endpoint of the usual variables, unless others forbid it."""
+    """Whether the `OTEL_*` variables name an endpoint for spans and do not disable them."""
     endpoint = variables.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or variables.get(
         "OTEL_EXPORTER_OTLP_ENDPOINT"
     )

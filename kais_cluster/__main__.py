@@ -93,7 +93,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # A build in the background is ended by its caller; then the compiler that it started must end
-    # too.
+    # Exit on SIGTERM, so that the caller of a background build also ends its compiler.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))

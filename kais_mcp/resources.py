@@ -87,7 +87,7 @@ def parse(uri: str) -> Reference | None:
 
 
 async def list_page(knowledge: Knowledge, cursor: str | None) -> Page:
-    """Return a page of resources; a kind without any takes no page.
+    """Return a page of resources; kinds without resources are skipped.
 
     Raises:
         ToolFailure: the cursor is malformed.

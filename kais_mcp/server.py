@@ -1,7 +1,7 @@
 """Builds the MCP server; the only module that imports the SDK's server.
 
 It translates: a call of a tool to `Tool.run`, a URI to a resource, an exception to an error with a
-code and a remedy. Who calls, and what that costs, is the business of the `Host`.
+code and a remedy. The `Host` identifies the caller and charges its quotas.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """Who serves: the knowledge service for each caller, or a command for one person."""
+    """The program behind the server: the knowledge service, or a command for one person."""
 
     def tools(self, request: Any) -> Mapping[str, Tool]:
         """Return the tools of a connection by name."""
@@ -217,7 +217,7 @@ class _Handlers:
         call: Callable[[Any], Awaitable[T]],
         cost: Mapping[QuotaName, int] | None = None,
     ) -> T:
-        """Call the backend for what is no tool; its failures are errors of the protocol.
+        """Call the backend for a request other than a tool call; failures are errors of MCP.
 
         `cost` is charged in addition to the message, which the host charges.
         """

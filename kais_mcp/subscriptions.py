@@ -42,7 +42,7 @@ class Follow(Protocol):
 
 
 class SubscribedUris:
-    """The URIs of one subscription, as its client wrote them, by what they name."""
+    """The URIs of one subscription, as its client wrote them, by reference."""
 
     def __init__(self, uris: Iterable[str]) -> None:
         self._uris: dict[Reference, list[str]] = defaultdict(list)

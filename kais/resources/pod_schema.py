@@ -74,7 +74,7 @@ def field_schema(field: str) -> Schema:
 
 
 def is_from_kubernetes(name: str, schema: Mapping[str, Any]) -> bool:
-    """Whether a field of a CRD, by its name and schema, is one of the extract."""
+    """Whether a field of a CRD is taken from Kubernetes, by its name and schema."""
     bare = {key: value for key, value in schema.items() if key != "description"}
     parts = [part for part in ("container", "pod") if name in _extract()[part]]
     return any(bare == field_schema(f"{part}.{name}") for part in parts)

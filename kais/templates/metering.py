@@ -84,7 +84,7 @@ def meter_comparison(context: Context, value: Any) -> Any:
 
 
 def materialize(value: Any) -> Any:
-    """Return a list for a lazy value, which would be computed, or could change, item by item."""
+    """Return a list for a lazy value, whose items would be computed after the cost was counted."""
     if type(value) in _MATERIALIZED_TYPES:
         return value
     is_lazy = isinstance(value, Iterator | KeysView | ItemsView | ValuesView)

@@ -42,7 +42,7 @@ class RenderState:
         return TemplateFailed([*self.errors, LeafError(path, str(exc))])
 
     def count_value(self, value: Any, path: str) -> Any:
-        """Count the value of a leaf against the caps; text of expressions was not counted yet."""
+        """Count the value of a leaf against the caps, including the text of an expression."""
         try:
             if type(value) is str:
                 self.budget.spend_text(value)
@@ -370,7 +370,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
 
 
 def _size(tree: Any, depth: int = 0) -> int:
-    """Count the parts of a tree down to the rendered depth; dropped parts cost time too."""
+    """Count the parts of a tree down to the maximum depth, including parts that are dropped."""
     if depth > limits.DEPTH:
         return 1
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()

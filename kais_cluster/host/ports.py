@@ -1,8 +1,8 @@
-"""Ports for servers that are started a moment later, on a machine where others look for ports too.
+"""Reserves ports for servers that start a moment later, while other processes look for ports.
 
-The kernel assigns ports from 32768 on to connections and to servers that ask for any, so a port
-of that range can be taken before the server listens. These are below it and below those of
-Kubernetes Services of type NodePort, and no other process with this module gets the same one.
+The kernel assigns ports from 32768 on to connections and to servers that listen on port 0, so such
+a port can be taken before the server listens. The ports here are below that range and below the
+NodePorts of Kubernetes. No other process that uses this module gets the same port.
 """
 
 import random
@@ -17,7 +17,7 @@ def free_ports(count: int) -> list[int]:
     The reservation ends with the process, so a program that it started must listen by then.
 
     Raises:
-        OSError: There are not as many.
+        OSError: There are not enough free ports.
     """
     ports: list[int] = []
     for port in random.sample(_RANGE, len(_RANGE)):
@@ -29,7 +29,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _reserve(port: int) -> bool:
-    """Bind a socket whose abstract name stands for the port; the kernel removes it with us."""
+    """Bind an abstract socket named for the port; the kernel removes it when this process ends."""
     reservation = socket.socket(socket.AF_UNIX)
     try:
         reservation.bind(f"\0kais-port-{port}")
