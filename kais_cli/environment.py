@@ -148,7 +148,7 @@ def _encodable_stream(stream: TextIO | None) -> TextIO:
 
 
 def _escape(failure: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding lacks with JSON's escapes, so that JSON output stays equal."""
+    """Replace characters that an encoding lacks with JSON escapes; JSON output stays equal."""
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
     return text_layout.json_escape(failure.object[failure.start : failure.end]), failure.end

@@ -1,4 +1,4 @@
-"""Answer words that are no command: `help` behind a group, and the verbs of other tools."""
+"""Handles unknown commands: `help` after a group, and the verbs of other tools."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _KINDS = {
 
 
 def advice(path: str, unknown: str, commands: Collection[str]) -> str | None:
-    """Name the commands of a group that do what an unknown one says; None without any."""
+    """Return the commands of a group that correspond to an unknown one; None if none does."""
     names = [name for name in _EQUIVALENTS.get(unknown, (unknown,)) if name in commands]
     return " or ".join(f"`{path} {name}`" for name in names) or None
 
@@ -73,7 +73,7 @@ def advice(path: str, unknown: str, commands: Collection[str]) -> str | None:
 def root_advice(
     path: str, arguments: Sequence[str], groups: Mapping[str, Collection[str]]
 ) -> str | None:
-    """Name the command for `get TYPE`, `describe TYPE/NAME` and a misspelt type, or None."""
+    """Return the command for `get TYPE`, `describe TYPE/NAME` or a misspelt type, or None."""
     verb, *rest = arguments
     words = [word.partition("/")[0].partition(".")[0].lower() for word in rest]
     types = [command_line.ALIASES.get(word, word) for word in words]
@@ -111,7 +111,7 @@ class HelpfulGroup(TyperGroup):
             raise
 
     def advice(self, ctx: Any, arguments: Sequence[str]) -> str | None:
-        """Name the commands to use instead of an unknown one; None if there are none."""
+        """Return the commands to use instead of an unknown one; None if there are none."""
         if ctx.info_name == "use":  # `kais use NAME`: the group of instances has this name too
             return f"`kais blueprint use {arguments[0]}`"
         verb, *names = arguments
@@ -127,7 +127,7 @@ class HelpfulGroup(TyperGroup):
 
 
 def _kubectl_command(verb: str, kind: str, arguments: Sequence[str]) -> str:
-    """Return the command of kubectl that does with objects what kais has no command for."""
+    """Return the kubectl command for an operation on objects that kais has no command for."""
     target = shlex.join(arguments)
     if verb in _OF_FILES and not _has_file(arguments):
         target = "-f FILE"

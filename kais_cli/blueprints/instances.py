@@ -20,7 +20,8 @@ def create(session: Session, body: Body, *, dry_run: bool) -> Body:
     """Create an instance.
 
     Raises:
-        Refused: The API server refused it; of a name that is taken, the message says by what.
+        Refused: The API server rejected it. If the name is taken, the message describes the
+            instance that has it.
     """
     try:
         return session.cluster.create(body, dry_run=dry_run)

@@ -132,7 +132,7 @@ def validate(source: Source) -> Iterator[CheckResult]:
 
 
 def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
-    """Read an object; return it, or what is wrong with it, with the fields that its kind lacks."""
+    """Read an object; return it, or None, and its problems, such as unknown fields."""
     resource, problems = None, []
     try:
         resource = kinds.read(body)

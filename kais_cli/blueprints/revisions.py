@@ -36,7 +36,7 @@ def list_revisions(session: Session, name: str) -> tuple[Blueprint, list[Bluepri
 def format_list(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, now: datetime
 ) -> str:
-    """Format a list of revisions; an asterisk marks the served one, a line has the canary."""
+    """Format a list of revisions: an asterisk marks the served one, the last line is the canary."""
     served = blueprint.status.served_revision
     rows = [_row(revision, served, now) for revision in revisions]
     headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")

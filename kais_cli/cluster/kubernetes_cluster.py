@@ -176,7 +176,7 @@ class KubernetesCluster:
     def watch(self, targets: Sequence[Target], *, exist: bool = False) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second.
 
-        With `exist`, the targets existed before, so one that does not is a change, too.
+        With `exist`, the targets are known to exist, so a missing one is yielded as deleted.
         """
         for target in targets:
             path_of(target.kind)

@@ -68,13 +68,13 @@ def get(session: Session, kind: str, name: str) -> Body:
 
 
 def missing(session: Session, kind: str, name: str) -> errors.Refused:
-    """Return the error about an object that does not exist, with what to do about it."""
+    """Return the error for an object that does not exist, with advice."""
     advice = _advice(session, kind, name)
     return errors.Refused(f"{kind}/{session.namespace}/{name} does not exist; {advice}")
 
 
 def _advice(session: Session, kind: str, name: str) -> str:
-    """Return what to do about a missing object, as far as the user may look for the reason."""
+    """Return advice about a missing object, as far as the user may read the cause."""
     missing_namespace = _missing_namespace(session)
     if missing_namespace is not None:
         return missing_namespace
@@ -98,7 +98,7 @@ def _advice(session: Session, kind: str, name: str) -> str:
 
 
 def _missing_namespace(session: Session) -> str | None:
-    """Return that the namespace does not exist and what to do; None if it may exist."""
+    """Return advice about a namespace that does not exist; None if it may exist."""
     namespaces: list[str] = []
     with contextlib.suppress(errors.CliError):
         namespaces = [body["metadata"]["name"] for body in session.cluster.list("Namespace")]

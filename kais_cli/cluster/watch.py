@@ -149,7 +149,7 @@ async def _list(api: ApiServer, request: _Request) -> tuple[str, list[Body]]:
 
 
 async def _events(api: ApiServer, request: _Request, version: str) -> AsyncIterator[Body]:
-    """Yield the events of a watch; ends when the version is too old, so that the caller lists."""
+    """Yield the events of a watch; end when the version is too old, and the caller must list."""
     params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_S)}
     timeout = httpx.Timeout(30, read=_WATCH_S + 30)
     async with api.call_api(

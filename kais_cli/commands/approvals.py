@@ -152,10 +152,10 @@ def _decide(
 
 
 def _pending(mission: Mission, new: ApprovalDecision) -> list[ApprovalDecision]:
-    """Return what the same person decided about other calls, and no cell has stored yet.
+    """Return the decisions of the same person that no cell has stored yet, about other calls.
 
     Raises:
-        Refused: It is another person's: the annotations have one author.
+        Refused: Another person made them, and the annotations have one author.
     """
     annotations = mission.metadata.annotations
     author = annotations.get(labels.APPROVAL_BY, "")

@@ -22,7 +22,7 @@ from kais_cli.views.output import Format
 if TYPE_CHECKING:
     from knowledge_client.models import ExtractionReplay
 
-# Two calls of a model that take as long as the service waits for one.
+# Time for two calls of a model, each as long as the service waits.
 _TIMEOUT_S = 150.0
 _MARKS = {"stored": "=", "new": "+", "left_out": "x"}
 

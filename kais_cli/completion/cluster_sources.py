@@ -68,7 +68,7 @@ class ClusterSources:
 
 
 def _get(login: Login, path: str) -> list[Mapping[str, Any]]:
-    """Return the items of a list, by urllib if it can, because httpx loads for half the time."""
+    """Return the items of a list. Use urllib if possible: loading httpx takes half of the time."""
     import urllib.request  # noqa: PLC0415 (only to ask a cluster)
 
     if login.proxy or login.tls_server_name or login.impersonation:

@@ -1,1 +1,1 @@
-"""`kais doctor`: is everything there, does it fit together, and may you use it?"""
+"""`kais doctor`: checks that everything is installed and compatible, and your permissions."""

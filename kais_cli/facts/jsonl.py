@@ -19,7 +19,7 @@ from knowledge_client import models
 from knowledge_client.base_model import to_snake_case
 
 _ALIAS = "alias:"
-# What a caller may state, but no line of a file: where, under which run, in whose name.
+# Fields of a fact that are not copied from a line: the importer decides them.
 _DECIDED_FIELDS = frozenset(
     {"scope", "about", "position", "source", "review", "force", "run", "attempt"}
 )
@@ -41,7 +41,8 @@ _INTERPRETED_FIELDS = (
 _REPLACED_FIELDS = ("source", "version", "closed_at", "closed_reason")
 """Fields that the target store assigns."""
 _RECOGNISED_FIELDS = frozenset((*_STORED_FIELDS, *_INTERPRETED_FIELDS, *_REPLACED_FIELDS))
-# Who writes such a text again has it flagged again; other flags are about the fact, not its words.
+# The service sets these flags again from the text; all other flags depend on the fact, not its
+# text.
 _CONTENT_FLAGS = frozenset({"instructions"})
 _DROPPED_FIELD_REASONS = {
     "about": "about and position, which name no fact of a line before",
@@ -118,7 +119,8 @@ class Reader:
             raise Ineligible("that are not live left out")
         fields = {name: tree[name] for name in _STORED_FIELDS if name in tree}
         if "subject" in fields and "predicate" in fields and "valid_from" not in fields:
-            # What was known later stays what holds, whatever the order of the file.
+            # The time of recording decides which statement supersedes another, not the order of
+            # lines.
             fields["valid_from"] = tree.get("recorded_at")
         refs = (models.Ref(type="fact", id=str(tree["id"])),) if "id" in tree else ()
         source = models.Source(type="import", refs=refs)
@@ -167,7 +169,7 @@ class Reader:
 
 
 def referenced_fact_ids(lines: Iterable[bytes]) -> frozenset[str]:
-    """Return the ids that facts of some lines are about; only these have to be remembered."""
+    """Return the ids that lines have in `about`; the importer keeps only these in memory."""
     ids = set()
     for data in lines:
         if b'"about"' in data:

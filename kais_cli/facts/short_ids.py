@@ -19,10 +19,10 @@ _PAGES_SEARCHED = 20  # of an older service
 
 
 def resolve(client: KnowledgeClient, argument: str) -> str:
-    """Return the id of the one visible fact whose id begins so; a whole id or an alias unchanged.
+    """Return the id of the only visible fact with this prefix; return a full id or alias as it is.
 
     Raises:
-        UsageError: No id begins so, or several do; the message lists them with their texts.
+        UsageError: No id has this prefix, or several have; the message lists them with their texts.
     """
     if not argument_parsing.is_short_id(argument):
         return argument
@@ -44,13 +44,13 @@ def resolve(client: KnowledgeClient, argument: str) -> str:
 
 
 def _lacks_filter(exc: knowledge_errors.InvalidRequest) -> bool:
-    """Return whether the service is older than the parameter for the beginning of an id."""
+    """Return whether the service is too old to filter by the prefix of an id."""
     violations = exc.problem.violations if exc.problem else ()
     return any("id_prefix" in violation.path for violation in violations)
 
 
 def _search_pages(client: KnowledgeClient, prefix: str) -> FactPage:
-    """Find the facts in the lists of an older service, whose order is that of ids, newest first.
+    """Search the pages of an older service for a prefix; pages are ordered by id, newest first.
 
     Raises:
         UsageError: The fact is not among the newest ones.

@@ -92,7 +92,7 @@ def _lines_of(
 
 
 def _delete(client: KnowledgeClient, names: list[str]) -> list[str]:
-    """Delete entities; return the names of those that were not found by their names."""
+    """Delete entities by name; return the names that no entity had."""
     from knowledge_client.models import GraphNamesIn  # noqa: PLC0415 (loads httpx)
 
     deleted = client.delete_entities(GraphNamesIn(names=tuple(names))).names

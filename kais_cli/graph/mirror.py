@@ -124,10 +124,10 @@ class Mirror:
             self._record_save(state, identity)
 
     def adopt(self, identity: list[int], *, is_damaged: bool) -> None:
-        """Take the file over after its import; a damaged one is put aside.
+        """Accept the file as saved after its import; put a damaged file aside.
 
-        `identity` is that before the import. A file that has changed since is put aside at the
-        next save.
+        `identity` is that of the file before the import. If the file has changed since, the next
+        save puts it aside.
         """
         with self._locked() as state:
             if not os.path.lexists(self.path):
@@ -151,7 +151,7 @@ class Mirror:
         return bool(state.get("identity") == identity)
 
     def _create(self, path: Path) -> BinaryIO:
-        """Create a file with the mode of the memory file; one that exists is removed."""
+        """Create a file with the mode of the memory file; replace an existing one."""
         try:
             status = self.path.lstat()
         except FileNotFoundError:

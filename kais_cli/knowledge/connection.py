@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
 
 PORT = 8000
-# A person is waiting: half a minute for an account that was just created, otherwise a few seconds.
+# A person waits, so retries are short, except for an account that was just created (30 s).
 _RETRY_POLICY = RetryPolicy(unavailable_s=5)
 
 

@@ -70,7 +70,7 @@ def default_scope(session: Session) -> str | None:
 def home_realm(session: Session) -> str | None:
     """Return the realm that the session writes to by default; None if only the service knows it.
 
-    That is the chosen namespace's, or the realm of the namespace's account in a cluster.
+    It is the realm of `--namespace`, or in a cluster that of the namespace's account.
     """
     is_account = session.environment.settings.knowledge_identity is Identity.NAMESPACE
     if not _is_direct(session) and is_account:
@@ -86,10 +86,10 @@ def import_realm(session: Session) -> str | None:
 def suggest_scope(
     session: Session, client: KnowledgeClient, scope: str | None, *, has_below: bool = False
 ) -> str:
-    """Return a hint why a scope has no results.
+    """Return a hint about a scope without results, or an empty string.
 
-    It is not visible: the hint has the most similar one. Or facts lie below it, if the command has
-    the option --below. Empty otherwise, or if there is no scope.
+    For an invisible scope, the hint suggests the most similar visible one. If the command has the
+    option --below, the hint counts the facts below the scope.
     """
     if scope is None:
         return ""

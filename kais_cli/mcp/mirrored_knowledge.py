@@ -209,7 +209,7 @@ class MirroredKnowledge(PersonKnowledge):
             await self._save_file(lambda client: self._write(client, additions))
 
     async def _save_file(self, save: Callable[[KnowledgeClient], None]) -> None:
-        """The service has the change already, so a failure is reported and fails no call."""
+        """Save the file; only report a failure, because the service has stored the change."""
         try:
             await self._in_order(save)
         except (OSError, CliError, KnowledgeError) as exc:

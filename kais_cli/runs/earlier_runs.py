@@ -1,8 +1,8 @@
 """The runs of one mission by number, among those that its history lists.
 
 Positive numbers count from the oldest one, as `kais mission show` does. The history lists at most
-10 earlier runs, so these numbers shift with each later run; negative ones count back from the
-current run, as those of `journalctl --boot` do, and depend on no run that is no longer listed.
+10 earlier runs, so these numbers shift when it drops the oldest run. Negative numbers do not: like
+those of `journalctl --boot`, they count back from the current run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def earlier_run(mission: Mission, number: int | None) -> str | None:
     1 is the oldest run that the history lists, -1 the one before the current one.
 
     Raises:
-        Refused: There is no run of that number; the message has those that exist.
+        Refused: There is no run of that number; the message lists the existing numbers.
     """
     earlier = [entry.run_id for entry in mission.status.history if entry.run_id]
     current = len(earlier) + 1

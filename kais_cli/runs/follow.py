@@ -101,8 +101,8 @@ class _ChangePrinter:
     def handle(self, change: Change) -> bool:
         """Apply a change and display what is new; return whether the run has progressed.
 
-        Every change of the run counts as progress, displayed or not. Of a previous run, only a new
-        reason why the next one waits does.
+        Every change of the run counts as progress, displayed or not. A change of the previous run
+        counts only if it shows a new reason why the next run waits.
         """
         if not self._is_of_previous_run(change):
             previous, self.state = self.state, self.state.apply(change)

@@ -105,7 +105,7 @@ class RunState:
         return waiting_reasons.of_run(self.instance, self.formation, self.mission)
 
     def failures(self) -> dict[str, str]:
-        """The failing conditions that a healthy run does not have, by message, each once."""
+        """The False conditions that a healthy run does not have, formatted, by message."""
         objects = [o for o in (self.instance, self.formation, self.mission) if o is not None]
         return {
             c.message: _describe_condition(resource, c)
@@ -115,7 +115,7 @@ class RunState:
 
 
 def failed_conditions(resource: Resource) -> Iterator[Condition]:
-    """Yield the conditions of an object that are False and not so in a healthy run."""
+    """Yield the conditions of an object that are False, and would not be in a healthy run."""
     conditions = resource.status.conditions
     details = [c for c in conditions if c.type not in _SUMMARIES]
     return (c for c in details if c.status == "False" and c.reason not in _EXPECTED_REASONS)
@@ -129,8 +129,8 @@ def _describe_condition(resource: Resource, condition: Condition) -> str:
 class Reported:
     """What was printed about a run: the messages of failures, and the patterns of reasons to wait.
 
-    A cell or a pull may alternate between two states, of which each is news only once. What was
-    over before it comes back is news again, and so is what happens to a new attempt.
+    A cell or an image pull may alternate between two states; each is printed once. It is printed
+    again after all failures or reasons to wait were over, and in a new attempt.
     """
 
     failures: frozenset[str] = frozenset()

@@ -34,7 +34,7 @@ _STARTING = re.compile(r" is being prepared$|: PodReady: the pod is being starte
 
 
 def without_back_off(message: str) -> str:
-    """Return a message without the pauses that the kubelet makes between tries to pull an image."""
+    """Return a message without the back-off times of the kubelet's image pulls."""
     return _BACK_OFF.sub("", message)
 
 
@@ -55,11 +55,11 @@ class WaitReason:
 
     @property
     def patterns(self) -> frozenset[str]:
-        """What the message says, for each cell that it names; without numbers."""
+        """The message for each cell that it names, with numbers replaced, to compare messages."""
         return frozenset(map(self._pattern, self._cells()))
 
     def without(self, patterns: Set[str]) -> WaitReason | None:
-        """Return the reason with the cells of which it says something else; None without any."""
+        """Return the reason for only the cells whose pattern is new; None if none is new."""
         cells = self._cells()
         new_cells = [text for text in cells if self._pattern(text) not in patterns]
         if not new_cells or new_cells == cells:

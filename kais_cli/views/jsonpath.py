@@ -114,7 +114,7 @@ def parse_path(expression: str) -> Path:
 
 
 def sorted_by(bodies: Sequence[Any], path: Path) -> list[Any]:
-    """Sort trees by the first value of a path, numbers in texts as numbers; without one first."""
+    """Sort trees by the first value of a path, digits in texts as numbers; missing values first."""
 
     def key(body: Any) -> tuple[Any, ...]:
         value = next(iter(path.select(body, body)), None)

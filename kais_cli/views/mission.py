@@ -48,7 +48,7 @@ def _review(review: ReviewResult, metadata: ObjectMeta) -> str:
 
 
 def _knowledge(knowledge: KnowledgeUse, metadata: ObjectMeta) -> str:
-    """Format how many facts were recalled and left; for a running agent, only the receipt knows."""
+    """Format the numbers of recalled and stored facts; a running agent has only the receipt."""
     receipt = knowledge.receipt
     recalled = f"{knowledge.injected or 0} facts recalled (receipt {receipt or 'none'})"
     if knowledge.injected is None and receipt is not None:

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 def format_age(since: datetime | None, now: datetime) -> str | None:
     """Format an age as one number with a unit, as kubectl does: `45s`, `119s`, `12m`, `5h`, `3d`.
 
-    Minutes and hours begin at two of them, days at one. None if the age is unknown.
+    The unit is minutes from 2 minutes on, hours from 2 hours on, and days from 1 day on. None if
+    the age is unknown.
     """
     if since is None:
         return None

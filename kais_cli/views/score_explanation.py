@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from knowledge_client.models import RecalledFact
 
-# `expansion`, `session` and `x_asks` come from services of earlier versions alone.
+# Only services of earlier versions send `expansion`, `session` and `x_asks`.
 _COMPONENTS = {
     "bm25": "words of the question",
     "expansion": "related words",
