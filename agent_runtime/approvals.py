@@ -167,8 +167,8 @@ class ApprovalGate:
             None if the call may run; otherwise the answer for the mind.
 
         Raises:
-            AgentError: The arguments are not those that were approved, or nobody approved in time
-                and the spec lets the attempt fail then.
+            AgentError: The arguments differ from the approved ones, or the approval timed out and
+                the spec makes the attempt fail then.
         """
         rule = self._rule(tool)
         if rule is None:

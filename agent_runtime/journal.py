@@ -1,4 +1,4 @@
-"""What a task stores while it works, so that it can go on after the process was killed.
+"""The journal of a task, with which it continues after its process was killed.
 
 The conversation is stored before each call of the model and after it. The intent of a tool call is
 stored before the tool runs, and afterwards its result.
@@ -18,7 +18,7 @@ _call: ContextVar[str | None] = ContextVar("tool_call", default=None)
 
 @dataclass(frozen=True)
 class ToolCallRecord:
-    """A tool call whose intent is stored; without a result nobody knows whether it ran."""
+    """A tool call whose intent is stored; without a result, it may or may not have run."""
 
     result: str | None
 

@@ -3,7 +3,7 @@
 In mode Task it has one task, and is used only if calls of tools wait for a person.
 
 A message and its task are stored in one transaction, so a message opens one task at most. A damaged
-file is put aside: the cell goes on without its state, and `is_complete` is False from then on.
+file is put aside: the cell continues without its state, and `is_complete` is False from then on.
 """
 
 from __future__ import annotations

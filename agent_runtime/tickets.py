@@ -1,4 +1,4 @@
-"""Who calls, and for which run: the caller of a message as its ticket says, verified."""
+"""The verified caller of a message, and the run that it calls for, from its ticket."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Caller:
 
     @property
     def max_cost(self) -> Decimal | None:
-        """What the run may still cost."""
+        """The limit of the run's further cost in US dollars; None is no limit."""
         return None if self.budget_left is None else Decimal(self.budget_left)
 
     def dump(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class TicketRefused(Exception):
 
 
 class VerifierUnavailable(Exception):
-    """Nobody can say now whether a ticket is valid."""
+    """The ticket cannot be verified now."""
 
     def __init__(self, message: str, *, retry_after_s: int = 5) -> None:
         super().__init__(message)

@@ -1,9 +1,9 @@
 """How operator, agent runtime and peers use A2A 1.0: ids, addresses, and what kais adds to it.
 
-Ids are derived, so that nobody has to store one before it sends: whoever knows the run, the
-attempt and the purpose of a message can ask whether its task exists.
+Ids are derived from the run, the attempt and the purpose of a message. So a sender does not need to
+store an id before it sends, and can ask later whether the task exists.
 
-What kais adds is named on the agent card as extensions. A server with the idempotency extension
+The agent card declares the additions of kais as extensions. A server with the idempotency extension
 answers a repeated message with the task of the first one, and refuses the same id with another
 content. A server with the heartbeat extension renews a time in the metadata of a working task.
 """

@@ -34,13 +34,13 @@ _PLANE: Final = 0x10000
 
 @dataclass(frozen=True, kw_only=True)
 class CallApproval:
-    """A tool call that waits for a person, or how it was decided.
+    """A tool call that waits for a person or was decided.
 
     Attributes:
         arguments: canonical JSON, of which `sha256` is the hash.
         requested_at: RFC 3339, as are `expires_at` and `decided_at`.
         outcome: None while it waits; `spent` if an earlier pod of the run may have made the call.
-        by: the person who decided; None if nobody did in time.
+        by: the person who decided; None without a decision in time.
         cell: the cell of the team that wants to make the call; None for the cell that reports it.
         pod: in mode Task, UID of the one pod to which an approval was passed on.
     """
@@ -70,7 +70,7 @@ class CallApproval:
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalDecision:
-    """What a person decided about one call."""
+    """The decision of a person about one call."""
 
     call: str
     sha256: str

@@ -35,7 +35,7 @@ class ChangePreview:
     Attributes:
         changes: The objects that would change.
         problems: The violations, if it cannot be rendered; its objects then stay.
-        note: What would not change although the template differs; empty if nothing.
+        note: The parts that would stay although the template differs; empty if there are none.
     """
 
     changes: tuple[ObjectChange, ...] = ()

@@ -38,7 +38,7 @@ _CONTROL_PLANE_TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kub
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the installation allows the pods of cells.
+    """The names that the installation allows in the pods of cells.
 
     Attributes:
         priority_classes: names of PriorityClasses.
@@ -74,10 +74,10 @@ def violations(spec: CellTemplateSpec) -> list[Violation]:
 def installation_violations(
     spec: CellTemplateSpec, allowed: Allowed, *, namespace_labels: Mapping[str, str]
 ) -> list[Violation]:
-    """Return what the installation or the Pod Security level of the namespace does not allow.
+    """Return the violations of the installation's rules and of the namespace's Pod Security level.
 
-    A namespace without a level counts as baseline: whoever may create cells must not get more than
-    the namespace says.
+    A namespace without a level counts as baseline: the right to create cells must not grant more
+    than the namespace allows.
     """
     if not _has_pod_fields(spec):
         return []

@@ -176,7 +176,7 @@ def _parse(tool: Tool) -> McpServer:
 
 
 class ServerState(StrEnum):
-    """What the last connection to a server showed."""
+    """The result of the latest connection to a server."""
 
     CONNECTED = "connected"
     UNAVAILABLE = "unavailable"

@@ -42,7 +42,7 @@ class CellDefaults(Model):
 
 @dataclass(frozen=True)
 class PodPolicy:
-    """What the installation gives the pods of cells, and what it allows them.
+    """The installation's defaults for the pods of cells, and the names that it allows.
 
     Attributes:
         defaults: for all cells.

@@ -1,8 +1,8 @@
 """The names of Secrets in a rendered template: literals of its author or secretRef parameters.
 
-A text parameter must not choose a Secret, because its rules say nothing about Secrets and whoever
-uses a Blueprint could read any Secret of the namespace. The check follows the rendering, so neither
-an expression nor an object parameter can avoid it. Attributes of CSI volumes count as names too,
+A text parameter must not choose a Secret: its rules say nothing about Secrets, so a user of a
+Blueprint could read any Secret of the namespace. The check follows the rendering, so neither an
+expression nor an object parameter can avoid it. Attributes of CSI volumes count as names too,
 because the driver decides which of them it reads as the name of a Secret. Pure.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 from kais import labels
 
 USER_PREFIX = "system:serviceaccount:"
-"""What the user names of ServiceAccounts begin with."""
+"""The prefix of the user names of ServiceAccounts."""
 
 
 def realm_account(namespace: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _MAX_SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class AgentVerdict:
-    """What a reviewer decided, and why."""
+    """The decision of a reviewer, and its reasons."""
 
     is_approval: bool
     reasons: str

@@ -1,7 +1,7 @@
 """Extends the SDK's request handler: each message has one task, and each task ends.
 
 A repeated message gets the task of the first one. A message with the same id and another content is
-refused. A stored task that nobody works on is ended as FAILED.
+refused. A stored task without a running worker is ended as FAILED.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class IdempotentRequestHandler(DefaultRequestHandler):
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
-        """Return a task of the caller; one that nobody works on has failed."""
+        """Return a task of the caller; a task without a running worker has failed."""
         await self._current(params.id, context)
         task: Task | None = await super().on_get_task(params, context)
         return task
@@ -193,7 +193,7 @@ class IdempotentRequestHandler(DefaultRequestHandler):
         yield await self._current(task.id, context) or current
 
     async def _current(self, task_id: str, context: ServerCallContext) -> Task | None:
-        """Return a task; end it if nobody works on it, as when its end could not be stored."""
+        """Return a task; end it if it has no running worker, as after a failed write."""
         async with self._starting:
             active = await self._active_task_registry.get(task_id)
             row = self._state.task(task_id, context.user.user_name)

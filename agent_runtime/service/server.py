@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What the server of a cell is made of.
+    """The parts of the server of a cell.
 
     Attributes:
         knowledge: client with the cell's own token, which the server closes.

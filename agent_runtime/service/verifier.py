@@ -19,13 +19,13 @@ _STATUS: Final[dict[str, int]] = {
 
 
 class KnowledgeVerifier:
-    """Asks the knowledge service who calls; without one, nobody can be verified."""
+    """Verifies tickets by the knowledge service; without one, no ticket is accepted."""
 
     def __init__(self, client: AsyncKnowledgeClient | None) -> None:
         self._client = client
 
     async def verify(self, ticket: str) -> Caller:
-        """Return who calls.
+        """Return the caller that a ticket names.
 
         Raises:
             TicketRefused: The ticket is invalid, expired, or for another cell.

@@ -34,7 +34,7 @@ _BUDGET_DIGITS: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class PeerAnswer:
-    """What a peer answered, or why it did not."""
+    """The answer of a peer, or the reason why there is none."""
 
     text: str = ""
     failure: AgentFailure | None = None
@@ -79,8 +79,8 @@ class PeerTool:
     Attributes:
         cell: the cell that asks.
         file: `routes.json` of the formation; None without a formation.
-        ticket: the ticket under which the cell itself was called; None if nobody called it, as in
-            mode Task. Then `run_id` and `attempt` say what it works for.
+        ticket: the ticket with which the cell itself was called; None in mode Task, where `run_id`
+            and `attempt` identify the work.
         save_usage: stores what a cell has used for a message, and counts it for the run.
     """
 

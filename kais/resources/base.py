@@ -196,7 +196,7 @@ _ADVICE = {
     "model_type": "; write `field: value` lines below it",
     "list_type": "; write items that begin with `- `",
 }
-"""What to write instead, by pydantic's type of an error."""
+"""Advice by pydantic's type of an error."""
 
 
 def _excerpt(value: Any, *, limit: int = 80) -> str:
@@ -213,7 +213,7 @@ def _subject(cls: type[Model], data: Mapping[str, Any]) -> str:
 
 
 class OwnerReference(Model):
-    """Who a child belongs to; the garbage collector deletes the child with its owner."""
+    """The owner of a child; the garbage collector deletes the child with it."""
 
     api_version: str = Field(description="API group and version of the owner.")
     kind: str = Field(description="Kind of the owner.")

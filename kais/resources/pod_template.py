@@ -22,7 +22,7 @@ Metadata = Annotated[
 
 
 class RuntimeFields(Model):
-    """What the container of the agent runtime takes from Kubernetes as it is."""
+    """The fields of Kubernetes for the container of the agent runtime."""
 
     image_pull_policy: Annotated[str, PodField("container.imagePullPolicy")] | None = Field(
         default=None,
@@ -45,7 +45,7 @@ class RuntimeFields(Model):
 
 
 class ContainerFields(RuntimeFields):
-    """What a container of a cell takes from Kubernetes as it is."""
+    """The fields of Kubernetes for a container of a cell."""
 
     env_from: Annotated[list[Any], PodField("container.envFrom")] | None = Field(
         default=None,
@@ -105,7 +105,7 @@ class PodMetadata(Model):
 
 
 class PodFields(Model):
-    """What the spec of a cell's pods takes from Kubernetes as it is."""
+    """The fields of Kubernetes for the spec of a cell's pods."""
 
     affinity: Annotated[dict[str, Any], PodField("pod.affinity")] | None = Field(
         default=None,
@@ -182,7 +182,7 @@ class PodFields(Model):
 
 
 class PodTemplate(Model):
-    """What a cell's pods have besides what kais gives them."""
+    """Additions to the pods of a cell."""
 
     metadata: PodMetadata | None = Field(
         default=None, description="Labels and annotations of the pods."
