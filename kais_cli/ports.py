@@ -136,7 +136,7 @@ class Cluster(Protocol):
     def watch(self, targets: Sequence[Target], *, exist: bool = ...) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second.
 
-        With `exist`, the caller has read the targets: one that does not exist any more was deleted.
+        With `exist`, the caller has read the targets: one that no longer exists was deleted.
         Continues after lost connections until the caller stops.
         """
         ...

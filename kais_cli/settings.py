@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Identity(StrEnum):
-    """Who a command is at the knowledge service."""
+    """The identity of a command at the knowledge service."""
 
     NAMESPACE = "namespace"
     """The ServiceAccount kais-user of the namespace."""

@@ -37,7 +37,7 @@ _EQUIVALENTS = {
     "terminate": ("abort",),
     "undo": ("rollback",),
 }
-"""The commands of kais for what users of kubectl, helm, argo and docker type."""
+"""The commands of kais that correspond to commands of kubectl, helm, argo and docker."""
 
 _OF_KUBECTL = frozenset(
     {
@@ -45,7 +45,7 @@ _OF_KUBECTL = frozenset(
         "events", "explain", "get", "label", "patch", "replace", "wait",
     }
 )  # fmt: skip
-"""What kubectl does with objects of kais as with any other."""
+"""Commands of kubectl that also work with objects of kais."""
 
 _OF_FILES = frozenset({"apply", "create", "replace"})
 _WITHOUT_OBJECTS = frozenset({"api-resources", "config"})

@@ -53,7 +53,7 @@ class SubscribedUris:
 
     @property
     def references(self) -> frozenset[Reference]:
-        """What the URIs name."""
+        """The references of the URIs."""
         return frozenset(self._uris)
 
     @property

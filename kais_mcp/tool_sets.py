@@ -16,7 +16,7 @@ TOOL_SETS: Mapping[str, Sequence[Tool]] = {
 
 
 class UnknownToolSet(Exception):
-    """A name is none of the tool sets."""
+    """There is no tool set of this name."""
 
     def __init__(self, name: str, names: Sequence[str]) -> None:
         super().__init__(f"unknown tool set {name!r}; choose from {', '.join(names)}")
@@ -28,7 +28,7 @@ def choose(
     """Return the tools of some sets by name.
 
     Raises:
-        UnknownToolSet: a name is none of the sets.
+        UnknownToolSet: there is no set of one of the names.
     """
     for name in names:
         if name not in tool_sets:

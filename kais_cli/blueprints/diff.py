@@ -34,7 +34,7 @@ class InstanceDiff:
     Attributes:
         lines: A unified diff of the objects; empty if nothing changes.
         problems: Why the new template cannot be rendered with the parameters of the instance.
-        note: What stays although the template differs, or why nothing can be compared.
+        note: The parts that stay although the template differs, or why nothing can be compared.
     """
 
     name: str

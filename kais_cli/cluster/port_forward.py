@@ -35,8 +35,8 @@ _FORBIDDEN = 403
 class WebSockets:
     """The part of a client of kr8s that its port-forwards use, with the login of all other calls.
 
-    kr8s itself would read the kubeconfig again, in other ways than kubectl: it may find another
-    cluster or user there, and impersonates nobody.
+    kr8s itself would read the kubeconfig again, in other ways than kubectl: it may choose another
+    cluster or user, and does not support impersonation.
     """
 
     def __init__(self, api: ApiServer, client: httpx.AsyncClient) -> None:

@@ -73,7 +73,7 @@ def list_approvals(
 
 
 def _shorten(arguments: str) -> str:
-    """Cut arguments, and mark the cut: nobody should approve what they did not see."""
+    """Cut arguments and mark the cut, so that people know that they do not see all of them."""
     is_cut = len(arguments) > _ARGUMENTS_SHOWN
     return f"{arguments[:_ARGUMENTS_SHOWN]}…" if is_cut else arguments
 

@@ -38,7 +38,7 @@ ToFact = Annotated[
 
 
 class UsageKind(StrEnum):
-    """What a caller may report about a fact."""
+    """The kinds of usage that a caller may report about a fact."""
 
     CONSULTED = "consulted"
     APPLIED = "applied"

@@ -30,7 +30,7 @@ class Candidate:
 
 
 class Sources(Protocol):
-    """What a cluster and a kubeconfig have; empty if they cannot be read."""
+    """Reads names from a cluster and a kubeconfig; results are empty if they cannot be read."""
 
     def objects(self, plural: str, namespace: str | None) -> Sequence[Mapping[str, Any]]:
         """Return the objects of a resource, in the namespace of the context if it is None."""

@@ -261,7 +261,7 @@ _UNDONE = {
     "promotion.made": "the promotion is undone",
     "promotion.undone": "the promotion is in effect again",
 }
-"""What an undo did, by the first event of the undone operation."""
+"""The effect of an undo, by the first event of the undone operation."""
 _MASK = "[masked]"
 """The replacement of a masked secret."""
 _EVENTS = {

@@ -22,7 +22,7 @@ _NAMES_PER_CALL = 50
 
 @dataclass(frozen=True)
 class Archived:
-    """What an archive has; `left` are entities that are in the file and in the graph."""
+    """The content of an archive; `remaining_names` are entities that are still in the graph too."""
 
     charts: tuple[str, ...]
     entities: int

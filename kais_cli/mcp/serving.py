@@ -31,7 +31,7 @@ def serve(
     """Serve until the client closes standard input.
 
     Raises:
-        UsageError: a name is none of the tool sets, or the memory path is not allowed.
+        UsageError: a tool set is unknown, or the memory path is not allowed.
     """
     backend = open_backend(session, memory_path)
     built = build(backend, tool_set_names=tool_set_names, can_launch=can_launch)
@@ -67,7 +67,7 @@ def build(
     """Build the server with some tool sets; with a memory file, the graph is that of server-memory.
 
     Raises:
-        UsageError: a name is none of the tool sets.
+        UsageError: a tool set is unknown.
     """
     sets = {**tool_sets.TOOL_SETS, team_tools.SET: team_tools.tools(can_launch=can_launch)}
     if isinstance(backend, MirroredKnowledge):

@@ -30,7 +30,7 @@ _BACK_OFF = re.compile(r'ImagePullBackOff: Back-off pulling image "[^"]*": ')
 """The kubelet alternates between the error of a pull and this pause, which ends with the error."""
 
 _STARTING = re.compile(r" is being prepared$|: PodReady: the pod is being started$")
-"""What is said of each cell in its first seconds; that it starts is news only once."""
+"""The messages of a cell in its first seconds; they are printed only once."""
 
 
 def without_back_off(message: str) -> str:

@@ -1,4 +1,4 @@
-"""What the models of a run used, in one line."""
+"""Formats the usage of a run's models in one line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 r"""Evaluate the templates of `-o jsonpath=…` and the paths of `--sort-by`, as kubectl does.
 
 A template is text with expressions in braces: `{.status.phase}`, `{range .items[*]}…{end}`,
-`{"\n"}`. What an object lacks is left out. kubectl writes paths in a dialect of JSONPath (RFC
-9535); they are translated for python-jsonpath, which evaluates them.
+`{"\n"}`. Fields that an object lacks are left out. kubectl writes paths in a dialect of JSONPath
+(RFC 9535); they are translated for python-jsonpath, which evaluates them.
 """
 
 from __future__ import annotations
