@@ -46,7 +46,7 @@ class Connection:
     peer: Peer = dataclasses.field(default_factory=Peer)
 
     def headers(self, request: Request[Any]) -> dict[str, str]:
-        """Return the headers of one attempt; rereads the token file, as the kubelet renews it."""
+        """Return the headers of one attempt; reads the token file again, which may be renewed."""
         headers = {"Accept": "application/json, application/problem+json"}
         headers |= dict(request.headers)
         if self.as_agent:
@@ -118,11 +118,11 @@ class CallRetries(Generic[requests.Response_co]):
         self._attempts = 0
 
     def must_probe_level(self) -> bool:
-        """Return whether the request needs an API level and the service's level is unknown."""
+        """Return whether a request needs a level above 1 and that of the service is unknown."""
         return self.request.level[0] > 1 and self._connection.peer.level is None
 
     def level_probe_arguments(self) -> dict[str, Any]:
-        """Return the arguments for httpx of a request whose response has the API level."""
+        """Return the httpx arguments of a request whose response states the API level."""
         timeout_s = self._connection.timeout_s
         return {"method": "GET", "url": f"{self._connection.url}/healthz", "timeout": timeout_s}
 
@@ -144,7 +144,7 @@ class CallRetries(Generic[requests.Response_co]):
             )
 
     def request_arguments(self) -> dict[str, Any]:
-        """Return the arguments for httpx of the next attempt, bounded by the deadline."""
+        """Return the httpx arguments of the next attempt; its timeout ends at the deadline."""
         remaining_s = self._policy.deadline_s - self._elapsed_s()
         timeout_s = self._connection.timeout_s
         if self._attempts:
@@ -160,7 +160,7 @@ class CallRetries(Generic[requests.Response_co]):
         }
 
     def stream_arguments(self) -> dict[str, Any]:
-        """Return the arguments for httpx of a stream, which ends after a minute of silence."""
+        """Return the httpx arguments of a stream, which times out after a minute without data."""
         return self.request_arguments() | {
             "timeout": httpx.Timeout(self._connection.timeout_s, read=60.0)
         }

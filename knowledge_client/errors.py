@@ -1,4 +1,4 @@
-"""What can go wrong between a caller and the knowledge service.
+"""The errors of calls to the knowledge service.
 
 KnowledgeError
 ├── KnowledgeUnavailable      no connection, a timeout, 502, 503, 504: try later

@@ -19,9 +19,10 @@ _UNREACHABLE = (
 
 
 def translate(failure: Exception, *, call: str, url: str) -> errors.KnowledgeError:
-    """Name the error for what httpx raised during `call` (`GET /v1/whoami`) at `url`.
+    """Return the error for an exception of httpx, from a `call` such as `GET /v1/whoami`.
 
-    The failure becomes the error's cause, for it is raised later, outside of any `except`.
+    The exception becomes the cause of the error, because the error is raised later, outside of any
+    `except`.
     """
     error = _error_for(failure, call, url)
     error.__cause__ = failure

@@ -299,7 +299,7 @@ def promote(
 def approve(
     fact_id: str, body: models.ApproveIn, key: str | None = None
 ) -> Request[models.ApprovalResult]:
-    """Approve a fact, or edited words in its place."""
+    """Approve a fact, or a successor with an edited text."""
     return _post(f"/v1/facts/{_segment(fact_id)}:approve", body, models.ApprovalResult, key)
 
 
@@ -309,29 +309,29 @@ def reject(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Reque
 
 
 def undo(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.UndoResult]:
-    """Take back the last thing that was done to a fact."""
+    """Undo the last operation on a fact."""
     return _post(f"/v1/facts/{_segment(fact_id)}:undo", body, models.UndoResult, key)
 
 
 def erase(
     fact_id: str, body: models.ReasonIn, key: str | None = None
 ) -> Request[models.ErasureResult]:
-    """Delete a fact's text for good."""
+    """Delete a fact's text permanently."""
     return _post(f"/v1/facts/{_segment(fact_id)}:erase", body, models.ErasureResult, key)
 
 
 def history(fact_id: str) -> Request[models.History]:
-    """Read a fact's versions and events."""
+    """Return the versions and events of a fact."""
     return _get(f"/v1/facts/{_segment(fact_id)}/history", models.History)
 
 
 def list_reviews(**page: str | int | None) -> Request[models.ReviewPage]:
-    """Page through what waits for a reviewer."""
+    """List the facts that wait for a review."""
     return _get("/v1/reviews", models.ReviewPage, **page)
 
 
 def recall(query: models.RecallIn, key: str | None = None) -> Request[models.Recalled]:
-    """Ask what is known. A key makes a repeat give the same receipt; without one, none is made."""
+    """Recall facts. Repeats with one key get the same receipt; the client creates no key itself."""
     return Request(
         method="POST",
         path="/v1/recall",
@@ -342,17 +342,17 @@ def recall(query: models.RecallIn, key: str | None = None) -> Request[models.Rec
 
 
 def get_receipt(receipt_id: str) -> Request[models.Receipt]:
-    """Read what one recall returned."""
+    """Read the receipt of a recall."""
     return _get(f"/v1/receipts/{_segment(receipt_id)}", models.Receipt)
 
 
 def replay(receipt_id: str) -> Request[models.ReplayResult]:
-    """Ask a recall's question again, of what was known then."""
+    """Repeat the query of a receipt with the knowledge of its time."""
     return _get(f"/v1/receipts/{_segment(receipt_id)}:replay", models.ReplayResult)
 
 
 def diff(receipt_id: str) -> Request[models.ReplayResult]:
-    """Ask a recall's question again, of what is known now."""
+    """Repeat the query of a receipt with the knowledge of now."""
     return _get(f"/v1/receipts/{_segment(receipt_id)}:diff", models.ReplayResult)
 
 
@@ -362,7 +362,7 @@ def link(link: models.LinkIn, key: str | None = None) -> Request[models.Linked]:
 
 
 def unlink(from_: str, to: str, type_: str) -> Request[None]:
-    """Take a link back."""
+    """Remove a link."""
     return Request(
         method="DELETE",
         path="/v1/links",
@@ -388,7 +388,7 @@ def list_links(
 def neighbors(
     fact_id: str, *, types: Sequence[str] = (), **bounds: int | None
 ) -> Request[models.Neighborhood]:
-    """Find the facts near one."""
+    """Read the neighbours of a fact."""
     path = f"/v1/facts/{_segment(fact_id)}/neighbors"
     return _with_type_filter(_get(path, models.Neighborhood, **bounds), types)
 
@@ -399,12 +399,12 @@ def _with_type_filter(request: Request[Response_co], types: Sequence[str]) -> Re
 
 
 def why(fact_id: str) -> Request[models.FactProvenance]:
-    """Read where a fact comes from."""
+    """Read the provenance of a fact."""
     return _get(f"/v1/facts/{_segment(fact_id)}/why", models.FactProvenance)
 
 
 def impact(fact_id: str, *, limit: int | None = None) -> Request[models.Impact]:
-    """Read what a fact has touched."""
+    """Read the impact of a fact."""
     return _get(f"/v1/facts/{_segment(fact_id)}/impact", models.Impact, limit=limit)
 
 
@@ -414,16 +414,16 @@ def count_usage(uses: models.UsageIn, key: str | None = None) -> Request[models.
 
 
 def audit(**filters: str | int | None) -> Request[models.AuditPage]:
-    """Page through what was done, newest first."""
+    """List the audit log, newest first."""
     return _get("/v1/audit", models.AuditPage, **filters)
 
 
 def events(
     last_event_id: str | None = None, *, topics: Sequence[str] = ()
 ) -> Request[models.Event]:
-    """Listen to changes after the event `last_event_id`, of all topics or of these and below.
+    """Stream the changes after an event; `topics` restricts them to some topics and those below.
 
-    None starts now; the value `start` stands for the oldest event.
+    Without `last_event_id` the stream starts now; the value `start` stands for the oldest event.
     """
     return replace(
         _get("/v1/events", models.Event),
@@ -511,7 +511,7 @@ def _scope_path(path: str) -> str:
 
 
 def put_scope(path: str, config: models.ScopeConfig) -> Request[models.ScopeOut]:
-    """Declare how knowledge behaves in one scope."""
+    """Declare the configuration of one scope."""
     return _put(_scope_path(path), config, models.ScopeOut)
 
 
@@ -521,7 +521,7 @@ def get_scope(path: str) -> Request[models.ScopeOut]:
 
 
 def delete_scope(path: str, *, erase: bool = False) -> Request[None]:
-    """Retire exactly that scope with its facts; with `erase`, their text is deleted for good."""
+    """Retire exactly this scope with its facts; with `erase`, delete their text permanently."""
     params = (("erase", "true"),) if erase else ()
     return Request(method="DELETE", path=_scope_path(path), response_type=type(None), params=params)
 
@@ -532,7 +532,7 @@ def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:
 
 
 def reset_scope(path: str) -> Request[models.ScopeOut]:
-    """Take a scope's settings back to the defaults; its facts stay."""
+    """Reset the configuration of a scope to the defaults; its facts stay."""
     return Request(
         method="POST",
         path=f"{_scope_path(path)}:reset",
@@ -542,7 +542,7 @@ def reset_scope(path: str) -> Request[models.ScopeOut]:
 
 
 def adopt_scope(path: str, key: str | None = None) -> Request[models.AdoptionResult]:
-    """Join what the scope's predecessor of the same path knew."""
+    """Merge the retired scope of the same path into a scope."""
     return Request(
         method="POST",
         path=f"{_scope_path(path)}:adopt",
@@ -553,7 +553,7 @@ def adopt_scope(path: str, key: str | None = None) -> Request[models.AdoptionRes
 
 
 def put_principal(principal: models.PrincipalIn) -> Request[models.PrincipalIn]:
-    """Register who a caller is."""
+    """Register a principal."""
     return _put("/v1/principals", principal, models.PrincipalIn)
 
 
@@ -563,7 +563,7 @@ def list_principals() -> Request[models.PrincipalPage]:
 
 
 def delete_principal(username: str) -> Request[None]:
-    """Forget a principal."""
+    """Delete the registration of a principal."""
     return Request(
         method="DELETE",
         path="/v1/principals",
@@ -573,7 +573,7 @@ def delete_principal(username: str) -> Request[None]:
 
 
 def whoami() -> Request[models.WhoAmI]:
-    """Ask who the caller is for the service."""
+    """Return the principal that the service takes the caller for."""
     return _get("/v1/whoami", models.WhoAmI)
 
 
@@ -588,7 +588,7 @@ def issue_ticket(call: models.TicketIn) -> Request[models.Ticket]:
 
 
 def verify_ticket(ticket: models.VerifyTicketIn) -> Request[models.VerifiedTicket]:
-    """Ask who calls with a ticket."""
+    """Verify a ticket; returns its caller."""
     return Request(
         method="POST",
         path="/v1/peers:verify",

@@ -23,7 +23,7 @@ class KnowledgeClient:
     """The knowledge service for threads and scripts; threads may share one client.
 
     Without `url` the address is KNOWLEDGE_SERVICE_URL; without `token` and `token_file` the token
-    is read from KNOWLEDGE_TOKEN_FILE, anew for each attempt. `timeout_s` bounds one attempt,
+    is read from KNOWLEDGE_TOKEN_FILE, again for each attempt. `timeout_s` bounds one attempt,
     `retries` the call with all attempts. Every POST that writes has an idempotency key: yours, or
     one for each call. With `as_agent` the calls have no more rights than an agent's: no drafts, and
     no reviews. All methods raise `knowledge_client.errors.KnowledgeError`.
@@ -165,8 +165,8 @@ class KnowledgeClient:
         """Return a page of entities, newest first, and the relations among them.
 
         With `outgoing`, also the relations that lead from them to other entities, so that all pages
-        together have every relation once. With `contains`, the entities of which the name, the
-        type or an observation has that text.
+        together have every relation once. With `contains`, only entities whose name, type or
+        observations contain that text.
         """
         return self._send(
             requests.read_graph(
@@ -307,7 +307,7 @@ class KnowledgeClient:
     def perform(
         self, operation: models.OperationIn, *, idempotency_key: str | None = None
     ) -> models.OperationResult:
-        """Do several acts, all or none; an undo of one of their facts reverts all of them."""
+        """Perform several acts atomically; undoing one of their facts reverts all acts."""
         return self._send(requests.perform(operation, idempotency_key))
 
     def confirm(
@@ -536,7 +536,8 @@ class KnowledgeClient:
         """Return the counts and rates of one Blueprint.
 
         With `compare`, also runs with and without knowledge; with `by_parameter`, for each value.
-        With `canary`, also runs since a time that drew their revision by lot for that revision.
+        With `canary`, also the runs since a time that drew their revision for the canary of that
+        revision.
         """
         request = requests.blueprint_stats(
             namespace,
@@ -555,7 +556,7 @@ class KnowledgeClient:
     def start_extraction(
         self, extraction: models.ExtractionIn, *, idempotency_key: str | None = None
     ) -> models.Extraction:
-        """Start the durable job that extracts facts from a closed run; one for each run."""
+        """Start the durable job that extracts facts from a closed run; a run has at most one."""
         return self._send(requests.start_extraction(extraction, idempotency_key))
 
     def replay_extraction(
@@ -577,7 +578,7 @@ class KnowledgeClient:
         return self._send(requests.get_scope(path))
 
     def delete_scope(self, path: str, *, erase: bool = False) -> None:
-        """Retire exactly that scope with its facts; with `erase`, delete their text for good."""
+        """Retire exactly this scope with its facts; with `erase`, delete their text permanently."""
         self._send(requests.delete_scope(path, erase=erase))
 
     def list_scopes(
@@ -617,7 +618,7 @@ class KnowledgeClient:
         return self._send(requests.issue_ticket(call))
 
     def verify_ticket(self, ticket: str) -> models.VerifiedTicket:
-        """Learn who calls with a ticket that was issued for the caller of this method."""
+        """Return the caller of a ticket that was issued for calls to the user of this client."""
         return self._send(requests.verify_ticket(models.VerifyTicketIn(ticket=ticket)))
 
     def ready(self) -> models.Health:

@@ -1,7 +1,7 @@
 """The bodies of the knowledge service's HTTP interface: one model for client and service.
 
 Times are aware UTC datetimes. Scopes are paths (`realm:demo/formation:review-team`) or `WireScope`.
-Sizes that a body may have are the service's limits; an answer of 413 or 422 names the one passed.
+The service limits the sizes of bodies; a response of 413 or 422 names the limit that was exceeded.
 """
 
 from knowledge_client.base_model import WireScope

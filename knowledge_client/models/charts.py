@@ -85,8 +85,8 @@ class ActionStep(WireModel):
 class Chart(WireModel):
     """A stored chart.
 
-    `progress` is the share of completed steps. `advice` is about the words of the last call; it
-    never refuses them.
+    `progress` is the share of completed steps. `advice` comments on the texts of the last call; it
+    never rejects them.
     """
 
     id: str

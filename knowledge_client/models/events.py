@@ -12,9 +12,9 @@ from knowledge_client.base_model import UtcDatetime, WireModel
 class Event(WireModel):
     """One change that the caller may see. `id` is opaque: send it back to resume after it.
 
-    It names things and holds no text of theirs: who wants that reads them. `kinds` and `schemas`
-    are those of the facts that it names. `topics` are what a stream can follow: the type with each
-    kind (`fact.recorded.entity`), and the name of each schema with what happened (`block.created`).
+    An event contains ids but no texts: read the facts to get them. `kinds` and `schemas` are those
+    of the facts in the event. `topics` are what a stream can follow: the type with each kind
+    (`fact.recorded.entity`), and the name of each schema with what happened (`block.created`).
     """
 
     id: str
@@ -51,7 +51,8 @@ class AuditEntry(WireModel):
 class AuditPage(WireModel):
     """A page of the audit log, newest first. `cursor` is opaque, and absent on the last page.
 
-    A page may be short, or empty, and still have a cursor: much was looked through for it.
+    A page may be short or empty and still have a cursor, because each call searches only a part of
+    the log.
     """
 
     entries: tuple[AuditEntry, ...] = Field(default=())

@@ -65,9 +65,10 @@ class ReplayedFact(WireModel):
 
 
 class ExtractionReplay(WireModel):
-    """What a model draws from a run now, beside what was stored then. Nothing is stored.
+    """The facts that a model extracts from a run now, compared with the stored ones.
 
-    `missing` are the stored facts of the run that neither the model nor the rules draw now.
+    Nothing is stored. `missing` are the stored facts of the run that neither the model nor the
+    rules extract now.
     """
 
     run_id: str

@@ -62,7 +62,7 @@ class UndoResult(WireModel):
 
 
 class ErasureResult(WireModel):
-    """What an erasure removed, and what it cannot remove.
+    """The result of an erasure, and what remains.
 
     Copies of the database from before `erased_at` still contain the text. `derived` lists facts
     that were derived from an erased one, and its other versions, that the caller may see: read

@@ -67,9 +67,9 @@ FacetText = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class AliasIn(WireModel):
-    """A name for a fact: a value, or a prefix after which the scope's next free number is put.
+    """A name for a fact: a value, or a prefix to which the next free number is appended.
 
-    A number is never given twice. `{"namespace": "ko", "prefix": "KO-shop-", "digits": 3}` makes
+    A number is never used again. `{"namespace": "ko", "prefix": "KO-shop-", "digits": 3}` makes
     `KO-shop-001`.
     """
 
@@ -186,7 +186,7 @@ class CorrectionResult(WireModel):
     """The closed fact, its successor when there is one, and its promoted copies.
 
     `copies_retracted` are closed. `copies_flagged` were confirmed by others: they wait for a review
-    and are given to no run until then. Both name what the caller may read, nearest level first.
+    and no run gets them until then. Both name what the caller may read, nearest level first.
     """
 
     fact_id: str

@@ -112,7 +112,7 @@ class EntityObservations(WireModel):
 
 
 class GraphObservations(WireModel):
-    """The observations that a call added or deleted; those that were there, or missing, are not."""
+    """The observations that a call added or deleted, without those that it did not change."""
 
     observations: tuple[EntityObservations, ...]
 

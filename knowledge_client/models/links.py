@@ -15,7 +15,8 @@ LINK_TYPE = r"^[a-z][a-z0-9_.-]{0,63}$"
 class LinkIn(WireModel):
     """A link to make. Each end is a fact's id or alias; the type is open (`mentions`, `contains`).
 
-    `supersedes` and `promoted_from` say what the service did, so only the service makes them.
+    `supersedes` and `promoted_from` record actions of the service, so only the service creates
+    them.
     """
 
     from_: str = Field(alias="from", min_length=1, max_length=1200)
@@ -66,9 +67,9 @@ class Neighbor(WireModel):
 
 
 class Neighborhood(WireModel):
-    """The facts near one, the nearest first, and the links among all of them and it.
+    """The neighbours of a fact, nearest first, and the links among all of these facts.
 
-    `truncated` says that there are more than were asked for.
+    `truncated` means that there are more neighbours than the requested number.
     """
 
     facts: tuple[Neighbor, ...]

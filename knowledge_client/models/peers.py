@@ -50,7 +50,7 @@ class VerifyTicketIn(WireModel):
 
 
 class VerifiedTicket(WireModel):
-    """Who calls, and for what.
+    """The caller of a ticket, and the work that it calls for.
 
     `cell` is the short name of a calling cell. `hops` names the accounts of the cells that the call
     has passed, the nearest last; the operator and people are none.

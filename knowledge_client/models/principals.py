@@ -9,7 +9,7 @@ from pydantic import Field
 from knowledge_client.base_model import WireModel
 
 Verb = Literal["read", "remember", "write", "review", "promote", "extract", "admin"]
-"""What a principal may do in a scope.
+"""A verb that a principal may have on a scope.
 
 `remember` stores facts and confirms those of others, but changes only facts of the same author;
 `write` changes all facts, and includes it.
@@ -34,7 +34,7 @@ class Subject(WireModel):
 class Quota(WireModel):
     """How much a principal may do in a minute; absent means the service's own default.
 
-    What was not used for up to a minute may be used at once.
+    The unused part of up to a minute may be used at once.
     """
 
     writes_per_minute: int | None = Field(default=None, ge=1)

@@ -55,7 +55,7 @@ class FactProvenance(WireModel):
     """Where a fact comes from: its source and run, what its author had recalled, and its origins.
 
     `derivation` holds the links `derived_from`, `promoted_from` and `supersedes` that lead back
-    from the fact, transitively, nearest first. What the caller may not see is left out.
+    from the fact, transitively, nearest first. Facts that the caller may not see are left out.
     """
 
     fact: Fact

@@ -115,7 +115,7 @@ class RecordedQuery(WireModel):
 
 
 class Receipt(WireModel):
-    """What one recall returned, to whom and when; never the text of a fact.
+    """The record of one recall: the facts, the caller and the time, without texts of facts.
 
     `versions` are those of the facts, in their order; the history of a fact has their texts. It is
     empty in older receipts. `acted_by` is the caller that impersonated `principal`. `reasons`

@@ -84,7 +84,7 @@ class ArmStats(Counts):
 
 
 class DifferenceStats(WireModel):
-    """Success rate with knowledge minus that without, and Newcombe's 95 % interval."""
+    """The success rate with knowledge minus the rate without, with Newcombe's 95 % interval."""
 
     value: float
     low: float
