@@ -21,16 +21,16 @@ from knowledge_service.routes import problems
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# With files and readers, below the default limit of 1,024 file descriptors.
+# Together with files and read connections, below the default limit of 1,024 file descriptors.
 _MAX_CONNECTIONS = 900
-# From one address. A pod needs a few; proxies and port-forwards come from the loopback address.
+# The limit of one address. A pod needs a few; proxies and port-forwards share the loopback address.
 _MAX_PER_ADDRESS = 128
 # Connections above the limit that stay open until their refusal is sent.
 _MAX_REFUSED = 64
-# Everything but the body: the head, trailers, and extensions of chunks. A token has a few thousand
-# characters. Bytes in the same packet as the begin of a message are not counted.
+# Everything except the body: the head, trailers, and chunk extensions. A token has a few thousand
+# characters. Bytes in the same packet as the start of a message are not counted.
 _MAX_HEAD_BYTES = 64 * 1024
-# The largest body takes half of it at 300 kB/s.
+# The largest body takes half of this time at 300 kB/s.
 _TIMEOUT_S = 60.0
 
 

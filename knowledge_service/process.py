@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 # New objects between garbage collections; Python's default of 700 costs 2 µs for each fact. The
 # service creates few reference cycles.
 _GC_THRESHOLD = 20_000
-# How often extractions whose model is asked again are looked up; their first retry is after 30 s.
+# How often the queue is checked for extractions whose retry is due; the first is after 30 s.
 _MODEL_RETRY_POLL_S = 5.0
 
 
@@ -64,7 +64,7 @@ def serve(settings: Settings) -> None:
         def open_service() -> FastAPI:
             app, background = _open_service(settings, progress, mcp, resources)
             server.subscriptions = app.state.services.subscription_limiter
-            # The objects of the startup stay: collecting them would pause all requests for 50 ms.
+            # Objects of the startup live forever: scanning them would pause all requests for 50 ms.
             gc.collect()
             gc.freeze()
             gc.set_threshold(_GC_THRESHOLD)
@@ -86,7 +86,7 @@ def serve(settings: Settings) -> None:
 def _open_service(
     settings: Settings, progress: Progress, mcp: McpEndpoint | None, resources: ExitStack
 ) -> tuple[FastAPI, Sequence[AbstractContextManager[None]]]:
-    """Open the database; return the app, and what runs beside it. `resources` closes the rest."""
+    """Open the database; return the app and its background tasks. `resources` closes the rest."""
     spans = request_spans.start(clock.now) if settings.has_traces else None
     if spans is not None:
         resources.callback(spans.close)  # after the database: a collector may hang
@@ -123,7 +123,7 @@ def _open_service(
 
 
 def _ranker_config(settings: Settings) -> RankerConfig:
-    """Choose what ranks; weights that cannot be used give way to those of the package."""
+    """Return the configuration of ranking; unusable weights are replaced by the shipped ones."""
     learned = weights.SHIPPED
     if settings.recall_weights is not None:
         try:
@@ -178,7 +178,7 @@ def _extraction_models(resources: ExitStack) -> job.Models | None:
 def _extraction_workers(
     store: Store, metrics: Metrics, models: job.Models | None, spans: RequestSpans | None
 ) -> list[BackgroundWorker]:
-    """Return the worker that is woken first; a second one runs the extractions by models."""
+    """Return the workers: the first is woken for new extractions, a second one runs models."""
     on_run, on_end = metrics.record_task_run, metrics.record_extraction
     run_job = request_spans.traced_extraction(spans, job.run_extraction)
     if models is None:

@@ -45,7 +45,7 @@ class RequestSpans:
         self._ids = random.SystemRandom()
 
     def close(self) -> None:
-        """Send what is left; wait no longer than `_FLUSH_S` for a collector that hangs."""
+        """Send the remaining spans; wait at most `_FLUSH_S` for a collector that hangs."""
         flush = threading.Thread(target=self._processor.shutdown, name="spans", daemon=True)
         flush.start()
         flush.join(_FLUSH_S)
@@ -136,7 +136,7 @@ def start(clock: Clock) -> RequestSpans:
 
 
 def traced_extraction(spans: RequestSpans | None, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what runs an extraction, and sends a span of it if there are spans."""
+    """Return a function that runs an extraction, and sends its span if spans are enabled."""
     if spans is None:
         return run
 

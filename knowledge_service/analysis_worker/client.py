@@ -1,8 +1,8 @@
 """Has large batches analysed by a worker process during an import, to use a second core.
 
-The worker is started when several large batches came within a short time, and ends by itself when
-it is idle. While it starts, is busy or has failed, this process analyses. The worker has no state,
-so nothing is lost when it ends or hangs.
+The worker starts when several large batches arrive within a short time, and ends by itself when it
+is idle. While it starts, is busy or has failed, this process analyses the texts. The worker has no
+state, so nothing is lost when it ends or hangs.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from knowledge_service.search.text.batch_analysis import AnalysedBatch
 _log = logging.getLogger(__name__)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(AnalysedBatch)
-# Facts of a batch; for fewer, the transfer costs more than it saves.
+# Minimum number of facts in a batch; for fewer, the transfer costs more than it saves.
 _MIN_FACTS = 32
-# So many batches within this time are an import. A single one is done before a worker is ready.
+# This number of batches within this time counts as an import. A single batch is analysed before a
+# worker could start.
 _MIN_BATCHES, _WINDOW_S = 8, 10.0
 _IDLE_S = 30.0
-# A batch of short facts is analysed in some 5 ms, a large one in less than a second for each
-# `_BYTES_PER_SECOND` of it. A caller that waited longer analyses the batch itself.
+# A batch of short facts takes about 5 ms, a large one less than a second for each
+# `_BYTES_PER_SECOND`. A caller that has waited longer analyses the batch itself.
 _PATIENCE_S = 1.0
 _BYTES_PER_SECOND = 1 << 18
 _START_S = 20.0
 # The time without a worker after a failure.
 _PAUSE_S = 30.0
-# The time in which the worker has to end by itself before it is killed.
+# How long the worker may take to end by itself before it is killed.
 _GRACE_S = 0.2
 
 

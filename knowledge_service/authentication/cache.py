@@ -1,4 +1,4 @@
-"""What the cluster said about a token, for a short while, by its hash and never the token."""
+"""Caches the results of token reviews for a short time; the key is the hash of the token."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ class Identity:
     groups: tuple[str, ...] = ()
 
 
-# An API server takes a token for 10 s after its pod is gone; with ours a token ends within 30 s.
+# An API server accepts a token for up to 10 s after its pod was deleted. With this cache, the token
+# is rejected within 30 s.
 _TTL_S = 20.0
 
 
 class Cache:
-    """Remembers verdicts for at most `ttl_s`; beyond `size` the one unused longest goes.
+    """Keeps results for at most `ttl_s`; beyond `size`, drops the least recently used one.
 
-    A refusal is kept for a shorter time: it may end when clocks or registrations catch up.
+    A rejection is kept for `refusal_ttl_s` only: the token may become valid, for example when
+    clocks synchronise.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Cache:
         self._entries: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
 
     def get(self, token: str) -> tuple[Identity | None] | None:
-        """Return the verdict in a tuple (None inside is a refusal), or None when it is unknown."""
+        """Return the result in a tuple, `(None,)` for a rejection; None if it is not cached."""
         key = _key(token)
         entry = self._entries.get(key)
         if entry is None:
@@ -55,7 +57,7 @@ class Cache:
         return (identity,)
 
     def put(self, token: str, identity: Identity | None) -> None:
-        """Keep a verdict."""
+        """Cache a result."""
         ttl_s = self._refusal_ttl_s if identity is None else self._ttl_s
         self._entries[_key(token)] = (self._monotonic() + ttl_s, identity)
         while len(self._entries) > self._size:

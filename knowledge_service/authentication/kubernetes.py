@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TIMEOUT_S = 5.0
-# Own threads, so that slow requests do not delay authentication.
+# Separate threads, so that slow requests do not delay authentication.
 _THREADS = 4
 
 
@@ -196,7 +196,8 @@ class KubernetesAuthentication:
             identity = await self._reviewer.review(bearer)
             if identity is None and self._has_logins:
                 login = await self._reviewer.review_login(bearer)
-                # An account has tokens of our audience; one for the API server is not meant for us.
+                # A ServiceAccount must use a token of the service's audience, not one for the API
+                # server.
                 identity = None if login is None or is_account(login) else login
         self._cache.put(bearer, identity)
         return identity

@@ -36,7 +36,7 @@ class PersonRule(Grant):
 
     @property
     def is_for_logins(self) -> bool:
-        """Return whether the rule can apply to somebody who is no ServiceAccount."""
+        """Return whether the rule can apply to a user other than a ServiceAccount."""
         return self.user is None or not self.user.startswith(_ACCOUNT_PREFIX)
 
     def applies_to(self, identity: Identity) -> bool:
@@ -75,9 +75,9 @@ def is_account(identity: Identity) -> bool:
 
 
 def person(identity: Identity, rules: Sequence[PersonRule]) -> Principal | None:
-    """Return the person that the rules make of a user; None if no rule names the user.
+    """Return the principal of a user by the rules; None if no rule applies to the user.
 
-    Everybody reads the platform, but writes there only with the verb.
+    Every person may read the platform; writing there requires a grant.
     """
     grants = tuple(
         Grant(scope=str(scopes.Scope.parse(rule.scope)), subtree=rule.subtree, verbs=rule.verbs)

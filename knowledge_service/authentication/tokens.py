@@ -81,7 +81,7 @@ class TokenAuthentication:
         self._path = path
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        # A thread of its own, so that slow requests do not delay authentication.
+        # A separate thread, so that slow requests do not delay authentication.
         self._threads = anyio.CapacityLimiter(1)
         self._problem: str | None = None
         try:
@@ -172,9 +172,9 @@ def _load(path: Path) -> _TokenTable:
 
 
 def _reject_duplicates(path: Path, principals: Sequence[Principal]) -> None:
-    """Reject two principals with one name; one principal may have several tokens.
+    """Reject different principals with the same name; one principal may have several tokens.
 
-    Otherwise a repeated request of one could get the stored answer of the other.
+    Otherwise a repeated request of one could get the stored response of the other.
     """
     first: dict[str, Principal] = {}
     for principal in principals:

@@ -10,7 +10,7 @@ from knowledge_service.errors import QuotaExceeded
 
 # A recall in a scope of this size takes about 4 ms.
 UNDECLARED_FACTS = 50_000
-# A person must act first; a client that waits for a minute gives up before that.
+# Only a person can make room, so waiting does not help: clients with a shorter deadline give up.
 _RETRY_AFTER_S = 60
 
 

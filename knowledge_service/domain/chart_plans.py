@@ -74,9 +74,9 @@ def plan_creation(  # noqa: PLR0913 (one argument per part of a chart)
     *,
     at: int = 0,
 ) -> list[Act]:
-    """Plan a chart with a desired outcome and a current reality, which `texts` are.
+    """Plan a chart; `texts` are its desired outcome and its current reality.
 
-    Its first act is number `at` of its operation.
+    The first act has the number `at` in its operation.
     """
     chart, outcome, reality = (f"act:{at + number}" for number in (0, 2, 4))
     stamp = _stamp(writer.now)
@@ -213,8 +213,8 @@ def plan_completion(
     which completes the step that it was telescoped from, and so on upwards through `ancestors`. The
     outcome of a chart without such a step flows into its own current reality.
 
-    With few steps left, each completion revises the chart, so that of several at the same time one
-    is done and the others conflict. Otherwise none of them would be the last.
+    With few steps left, each completion also revises the chart. Of several completions at the same
+    time, one then succeeds and the others conflict; otherwise none would see that it is the last.
     """
     acts: list[Act] = []
     for level, origin in enumerate((None, *ancestors)):

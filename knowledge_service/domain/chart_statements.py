@@ -1,7 +1,7 @@
-"""Which texts of structural tension charts state what is true, for runs that are given facts. Pure.
+"""Decides which texts of structural tension charts are true, for injection into runs. Pure.
 
 A chart names its parts, and plans: the desired outcome and the open action steps are not true yet.
-What is true are the current reality, into which every completion flows, and the progress of steps.
+The current reality, into which every completion flows, and the progress of steps are true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNTRUE_TITLES = {
 def reason_untrue(
     kind: str, schema: str | None, subject: str | None, title_of: str | None
 ) -> str | None:
-    """Return why a fact states nothing that is true, as a clause; None if it may do so.
+    """Return why a fact states nothing true, as a clause; None if it may state something true.
 
     `title_of` is the type of the entity whose title the fact is.
     """
@@ -32,5 +32,5 @@ def reason_untrue(
 
 
 def is_title(kind: str, position: int | None) -> bool:
-    """Return whether a fact is the title of what it is about, if that is an entity."""
+    """Return whether a fact is the title of the entity that it is about."""
     return kind == OBSERVATION and position == 0

@@ -24,7 +24,7 @@ CHART, OUTCOME, REALITY, STEP = (
 CONTAINS = "contains"
 TELESCOPES_INTO = "telescopes_into"
 _MAX_LEVEL = 1_000_000
-# Words of the design's creative orientation. They are matched as parts of words, as it does.
+# Words that state a problem instead of an outcome. As in the design, they match parts of words.
 _PROBLEM_WORDS = ("fix", "solve", "eliminate", "prevent", "stop", "avoid", "reduce", "remove")
 _READINESS_WORDS = ("ready to", "prepared to", "all set", "ready for", "set to")
 
@@ -61,7 +61,7 @@ class Part:
 
     @property
     def number(self) -> int:
-        """The number of a step in its chart; a renamed step has it in its data alone."""
+        """The number of a step in its chart; a renamed step has it only in its data."""
         number = self.data.get("number")
         if isinstance(number, int) and not isinstance(number, bool) and number > 0:
             return number

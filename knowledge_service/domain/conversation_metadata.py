@@ -1,7 +1,7 @@
 """Conversation metadata in a fact's data: speaker, session, turn and time. Pure.
 
-People put these next to the words of a conversation under a few usual names (`speaker`,
-`session_id`, `dia_id`, `date`). Values longer than a name or a date are ignored.
+Data of conversations usually contains these under a few names (`speaker`, `session_id`, `dia_id`,
+`date`). Values longer than a name or a date are ignored.
 """
 
 from __future__ import annotations

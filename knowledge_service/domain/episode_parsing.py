@@ -21,7 +21,7 @@ _VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
 
 # The prefix that the operator adds to the message of an attempt.
 _ATTEMPT = re.compile(r"(?i)attempt \d+:\s*")
-# Names of states: that a state recurs says nothing.
+# Names of states: a recurring state is not an error.
 _STATE_NAMES = """
 waiting pending running checking reviewing succeeded success failed failure error errors timedout
 timeout lost unknown completed done ok cancelled aborted terminated terminating ended none null

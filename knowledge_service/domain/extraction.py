@@ -103,7 +103,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
     for signature in episode_parsing.error_signatures(episodes):
         matching_episodes = [e for e in episodes if e.error_signature == signature]
         times = len(matching_episodes) + earlier.get(signature, 0)
-        # The failed check gives a fact with the check's name already.
+        # A failed check is a separate fact, with the name of the check.
         if times < _RECURS or all(
             episode_parsing.failed_check(episode) for episode in matching_episodes
         ):
@@ -124,7 +124,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
 
 
 def _recurs(signature: str, message: str) -> str:
-    """Return the message with the signature, which runs have in common, exactly once."""
+    """Return a sentence with the message that contains the signature exactly once."""
     if not episode_parsing.names_error(message):
         return f"The error {signature} recurs"
     head, match, rest = message.partition(signature)

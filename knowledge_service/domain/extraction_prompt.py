@@ -1,4 +1,4 @@
-"""What a model that extracts facts gets, and the schema of its answer. Pure.
+"""The prompt of a model that extracts facts, and the schema of its answer. Pure.
 
 The instructions are fixed. The record of the run and the facts that are known already are data in
 frames, whose tags no text inside can close.

@@ -47,7 +47,7 @@ REVISABLE = ("title", "content", "data", "tags", "subject", "confidence", "expir
 
 @dataclass(frozen=True, kw_only=True)
 class NewFact(FactFields):
-    """A fact that is ready to be stored: the service set source and scope, both gates have run.
+    """A fact that is ready to be stored: source and scope are set, and both gates have run.
 
     Whatever the source, secrets are masked, and instructions in the text are added to `flags`,
     which exclude the fact from injection.
@@ -158,7 +158,7 @@ _FIELD_DEFAULTS: dict[str, Any] = {
 
 
 def _create(**values: Any) -> NewFact:
-    """Do what the constructor does at less cost; it sets each field of a frozen class by a call."""
+    """Create a fact faster than the constructor, which calls a function for each field."""
     new = NewFact.__new__(NewFact)
     new.__dict__.update(_FIELD_DEFAULTS)
     new.__dict__.update(values)
@@ -204,7 +204,7 @@ class FactText(NamedTuple):
 
     @property
     def rendering(self) -> str:
-        """Return the `rendering` of a fact with this text, provided that no gate objects."""
+        """Return the `rendering` of a fact with this text, provided that no gate changes it."""
         if not (self.title or self.tags):
             return self.content
         tags = tuple(facts.merge_tags((), self.tags))
@@ -224,12 +224,12 @@ _TEXT_FIELDS = {
 
 
 def from_text(body: FactIn, template: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
-    """Return what `new_fact` would for a text to which no gate objects, with its hash and terms.
+    """Return what `new_fact` would for a text that no gate changes; takes its hash and terms.
 
     All other fields are those of `template`, a fact that the same caller sent to the same scope.
     """
     confidence = facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
-    # The constructor of a frozen class sets each field by a call; a batch makes hundreds.
+    # The constructor of a frozen class calls a function for each field; a batch has hundreds.
     new = NewFact.__new__(NewFact)
     new.__dict__.update(template.__dict__)
     new.__dict__.update(

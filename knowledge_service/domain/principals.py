@@ -22,9 +22,9 @@ PrincipalType = Literal["human", "agent", "system"]
 class Principal:
     """A caller: its name, its home scope, and its grants besides the rights on its own path.
 
-    `subject` is its identity in the authentication mode, empty where that is the name.
-    `memory` is the scope of facts that name none, if that is not home. Without `writes_at_home`,
-    the principal needs a grant to write there.
+    `subject` is its identity in the authentication mode, empty if that is the name. `memory` is the
+    scope of facts without a scope, if it is not `home`. Without `writes_at_home`, the principal
+    needs a grant to write there.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Principal:
 
     @property
     def default_scope(self) -> str:
-        """Return the scope of facts that name none."""
+        """Return the scope of facts without a scope."""
         return self.memory or self.home
 
     @property
     def author(self) -> str | None:
-        """Return what the facts of an agent name as their author; None for others.
+        """Return the author of an agent's facts; None for other principals.
 
-        The home of a cell is its own and outlives its account. Several callers can have a wider
-        scope as their home, so that the name tells them apart.
+        For a cell it is the home scope, which outlives the account. Other agents may share a home,
+        so it is their name.
         """
         if self.type != "agent":
             return None
@@ -64,7 +64,8 @@ class Principal:
     def as_agent(self) -> Principal:
         """Return the principal as an agent that acts on its behalf.
 
-        It reads and writes where the principal does; it sees no drafts, and has no other verb.
+        The agent reads and writes where the principal does. It sees no drafts, and has no other
+        verbs.
         """
         if self.type == "agent":
             return self

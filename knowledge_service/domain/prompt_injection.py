@@ -91,8 +91,8 @@ assistant assistants agent agents ai ais model models llm llms bot bots chatbot 
 class _Rule:
     """Phrases that follow each other within one sentence, at most `gap` characters apart.
 
-    A text can match the rule only if it has one of the `signs`. A rule without signs needs a mark
-    (`_has_marks`).
+    A text can match the rule only if it contains one of the `signs`, or for a rule without signs a
+    mark (`_has_marks`).
     """
 
     signs: frozenset[str]
@@ -138,7 +138,7 @@ def _rule(signs: str, *phrases: str) -> _Rule:
 _PIPED = re.compile(r"\n")
 
 # Only rules with a sign in the text are tried, so that the gate is cheap. The text is untrusted, so
-# no pattern has a repetition that can begin at many places and run on from each.
+# no pattern has a repetition that can start at many positions and continue far from each.
 _RULES = (
     # Overriding earlier instructions.
     _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_EARLIER}\b", rf"\b{_ORDERS}\b"),

@@ -17,8 +17,8 @@ from typing import Any
 
 MASK = "[masked]"
 
-# The text is untrusted, and every write is masked, so no repetition may begin at many places and
-# run on from each. Each repetition is short, or begins only at the beginning of its run.
+# The text is untrusted, and every write is masked, so no repetition may start at many positions and
+# continue far from each. Each repetition is short, or starts only at the start of a run.
 _WHOLE_SECRET = re.compile(
     # One boundary for all formats, so that most positions fail at the first letter of each.
     r"\b(?:"
@@ -56,7 +56,7 @@ _WHOLE_SECRET = re.compile(
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
-# A JSON web token. If the first `eyJ` of a run begins none, no later one of that run does.
+# A JSON Web Token. If no token starts at the first `eyJ` of a run, none starts at a later one.
 _JWT = re.compile(r"(?<![\w-])(?>([\w-]*?)\beyJ)[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+")
 _SIGNED_ADDRESS = re.compile(r"(?<=[?&]sig=)[\w%+/=-]{30,}+")
 # A telling name, then the value. The name is kept, so that the sentence stays readable. The first

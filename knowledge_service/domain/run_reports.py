@@ -87,8 +87,8 @@ def _allowed(old: Run, changes: dict[str, object]) -> dict[str, object]:
 def usage_kind_of_outcome(run: Run, closed_by: PrincipalType) -> str | None:
     """Return the usage kind to count for the facts that the run recalled.
 
-    None while the run is open, for excluded outcomes, and for a run that an agent closed: an agent
-    would praise its own facts, and does not decide how runs end.
+    None while the run is open, for excluded outcomes, and for a run that an agent closed: agents
+    must not rate their own facts, and do not decide how runs end.
     """
     if run.outcome is None or closed_by == "agent":
         return None
@@ -99,7 +99,7 @@ def usage_kind_of_outcome(run: Run, closed_by: PrincipalType) -> str | None:
 
 
 def is_own(run_id: str, fact: Fact) -> bool:
-    """Return whether a fact was learnt in the run; the run's outcome is no evidence for it."""
+    """Return whether a fact stems from the run; then the run's outcome is no evidence for it."""
     return any(ref.type == "run" and ref.id == run_id for ref in fact.source.refs)
 
 

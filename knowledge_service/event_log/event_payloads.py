@@ -24,7 +24,7 @@ _sha256 = hashlib.sha256
 
 
 class UnreadablePayload(Exception):
-    """A payload is not what was written; the database does not notice this damage."""
+    """A payload differs from what was written; the database does not detect this damage."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class FactErasure:
 
     def erase(self) -> None:
         """Erase the text of the fact from every payload that contains it."""
-        # First, because the fact's aliases lead to the facts that had them earlier.
+        # First, because the fact's aliases identify the facts that had them earlier.
         for scope_no, namespace, value in self.references.aliases(self.fact.number):
             self._erase_alias(scope_no, {"namespace": namespace, "value": value})
         self._pass_on_former_names()
@@ -91,9 +91,10 @@ class FactErasure:
             yield _NAME_RESTATED, PendingEvent(scope_no, actor, [name])
 
     def _pass_on_former_names(self) -> None:
-        """Connect the holders before and after the fact of each name that it no longer has.
+        """Link the holder before the fact with the current one, for each name that the fact lost.
 
-        The erasure of the last holder follows these connections. A name without a holder goes now.
+        The erasure of the current holder follows these links. A name without a holder is erased
+        now.
         """
         for seq in self.references.events_about(self.fact.id):
             entry = self._entry(seq)

@@ -1,10 +1,11 @@
-"""Whether the record of a run carries a statement that a model drew from it. Pure.
+"""Checks whether the record of a run supports a statement that a model extracted from it. Pure.
 
-Four tests over the texts of the episodes that the statement names: its numbers occur in them,
-beside the same words; most of its words occur in them, or words that the thesaurus uses for them;
-and what the statement negates is negated there, too. The check compares words. It finds what a
-model invents, negates or miscounts, and not what follows from the record only by reasoning.
-`tests/unit/knowledge_service/data/evidence_pairs.yaml` judges it.
+The texts of the episodes that the statement names must meet four conditions: the numbers of the
+statement occur in them; the numbers have the same words beside them; most words of the statement,
+or synonyms of the thesaurus, occur in them; and words that the statement negates are negated there.
+The check compares words: it detects what a model invents, negates or miscounts, but it also rejects
+statements that follow only by reasoning. `tests/unit/knowledge_service/data/evidence_pairs.yaml`
+has examples.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from knowledge_service.search.query import expansion
 from knowledge_service.search.text import analyser
 
 _MIN_COVERAGE = 0.55
-# Terms on either side of a number that say what it counts.
+# How many terms on either side of a number describe what it counts.
 _CONTEXT = 3
 _TOLERANCE = 1
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019]t)?|\d+(?:[-.:,]\d+)*")
@@ -122,7 +123,7 @@ def _is_present(term: str, present: set[str]) -> bool:
 
 
 def _swapped_number(claim: _Text, record: _Text) -> str | None:
-    """Return a number whose words stand beside another number in the record."""
+    """Return a number whose context in the record has another number."""
     contexts: dict[str, set[str]] = {}
     for number, words in _contexts(record):
         contexts.setdefault(number, set()).update(words)

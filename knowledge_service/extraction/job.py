@@ -46,7 +46,7 @@ _MAX_LISTED_FACTS = 500
 _MAX_REASON = 1_000
 
 _BUDGET_PERIOD = timedelta(hours=24)
-# A model that does not answer is asked again after this long, then twice as long, up to an hour.
+# The delay before a model that does not answer is asked again; it doubles up to an hour.
 _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(hours=1)
 _LONGEST_SHIFT = 10  # beyond it every delay is the longest
@@ -66,7 +66,7 @@ class Moment(Protocol):
 class Models:
     """The models that may extract facts, and the clock that times their retries.
 
-    `replaying` is held by the one replay that may ask a model at a time.
+    `replaying` is a lock: only one replay at a time may ask a model.
     """
 
     extractor: ModelExtractor
@@ -137,7 +137,7 @@ def run_extraction(store: Store, key: RunKey, models: Models | None = None) -> E
 def _extract_by_model(
     store: Store, record: RunRecord, models: Models | None, *, model: str, extraction: Extraction
 ) -> Extraction:
-    """Store the facts of the rules and of the model; those of the rules alone if it gives none."""
+    """Store the facts of rules and model; only those of the rules if the model fails."""
     key = record.key
     facts = [_to_new_fact(record.run, fact) for fact in record.by_rules.facts]
     try:
@@ -145,7 +145,7 @@ def _extract_by_model(
     except ModelUnavailable as exc:
         delay = retry_delay(extraction.attempts, exc.retry_after_s)
         if models is not None and delay is not None:
-            # The first failure has stored the facts of the rules.
+            # The facts of the rules were stored at the first failure.
             return store.postpone_extraction(
                 key,
                 _bounded(f"{exc}; asked again later"),
@@ -175,7 +175,7 @@ def _bounded(reason: str) -> str:
 def _model_to_choose(
     store: Store, key: RunKey, run: Run | None, models: Models | None
 ) -> str | None:
-    """Return the model of the run's scope if the job has yet to move to the queue of models."""
+    """Return the model of the run's scope if the job must still move to the queue of models."""
     if run is None or models is None:
         return None
     config = store.scope_configs([run.scope]).get(run.scope)
@@ -188,7 +188,7 @@ def _model_to_choose(
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What an extraction reads of a run, and what the rules make of it.
+    """The input of an extraction: a run with its episodes, and the facts of the rules.
 
     `known` are the texts that a model should not repeat.
     """
@@ -315,8 +315,9 @@ def _drawn_to_new_fact(record: RunRecord, fact: DrawnFact, model: str) -> NewFac
         confidence=fact.bounded_confidence,
         source=Source(type="mission_extraction", refs=refs, actor=ACTOR.name),
         session=run.run_id,
-        # Text that gives orders is flagged, also if the model has put it in other words.
+        # If the quoted episodes contain instructions, the fact is flagged even if the model
+        # reworded them.
         quoted=tuple(texts[seq] for seq in fact.episodes),
     )
-    # What follows such text must not replace what is known.
+    # A flagged fact must not supersede others.
     return dataclasses.replace(new, subject=None, predicate=None) if new.flags else new

@@ -19,15 +19,15 @@ from knowledge_service.domain import extraction_prompt, redaction
 from knowledge_service.extraction.settings import ModelEndpoint
 
 _TIMEOUT_S = 60.0
-# An endpoint that sends a byte now and then never runs into the timeout of a read.
+# A bound of the whole response: an endpoint that sends single bytes never exceeds the read timeout.
 _DEADLINE_S = 120.0
 _MAX_BYTES = 1024 * 1024
 _MAX_DETAIL = 200
 _TOOL = "state_facts"
-# A key is read for each call, so one that is refused may be another one the next time.
+# The key file is read for each call, so a rejected key may have been replaced at the next call.
 _KEY_REFUSED = frozenset({401, 403})
 _TEMPORARY = frozenset({408, 409, 425, 429}) | _KEY_REFUSED
-# No model reads or writes so much in one call; a larger number is no count of tokens.
+# No model reads or writes this much in one call; a larger number is not a count of tokens.
 _MAX_TOKENS = 100_000_000
 Message = tuple[str, str]
 """A role, `user` or `assistant`, and a text."""
@@ -100,7 +100,7 @@ class ModelClient:
                 content = self._read(response, endpoint, deadline_s)
         except httpx.HTTPError as exc:
             is_unsent = isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout)
-            # Only this text is known to quote nothing of the request.
+            # Only messages of ConnectError are known to quote nothing of the request.
             cause = f" ({exc})"[:_MAX_DETAIL] if isinstance(exc, httpx.ConnectError) else ""
             raise ModelCallFailed(
                 f"the endpoint of the model {endpoint.name} does not answer: "

@@ -1,7 +1,8 @@
-"""Facts by a model: ask, repair a malformed answer once, and keep what the record carries.
+"""Extracts facts by a model; keeps only those that the record of the run supports.
 
-Each call is reserved before it is sent and settled after it, so that the calls of a realm stay
-within the budget, and a call that a crash interrupted counts with its worst case.
+A malformed answer is repaired once. The cost of each call is reserved before it is sent and settled
+after it, so that the calls of a realm stay within the budget. A call that a crash interrupted
+counts with its maximum cost.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ModelUnavailable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class CallUsage:
-    """What a call used; `cost` is None if its price is unknown."""
+    """The usage of a call; `cost` is None if its price is unknown."""
 
     input_tokens: int
     output_tokens: int
@@ -62,7 +63,7 @@ class CallLedger(Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """The facts that the record carries, and those that were left out, each with the reason."""
+    """The facts that the record supports, and those that were left out, each with the reason."""
 
     facts: tuple[DrawnFact, ...]
     rejected: tuple[tuple[str, str], ...]

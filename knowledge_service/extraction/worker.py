@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # The rules are pure and the store is local: a third failure is permanent.
 _MAX_ATTEMPTS = 3
-# A call of a model may take minutes. One that the end of the process interrupts is made again.
+# A call of a model may take minutes; one that is interrupted is repeated by the next process.
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -38,7 +38,7 @@ class Queue:
 
     Attributes:
         name: those by rules, those by a model, or all.
-        now: clock that tells which are due; None: all are.
+        now: clock that decides which are due; None: all are.
         idle_s: seconds until an empty queue is read again; None: when the worker is woken.
         on_model_chosen: called when an extraction moves to the queue of models.
         batch_size: how many extractions are read at once.
@@ -78,7 +78,7 @@ class ExtractionWorker(BackgroundWorker):
         self._run_job = run
 
     def _drain(self) -> float | None:
-        """Run every open job once; one that is still open runs again after a while."""
+        """Run each open job once; return the seconds until the next time, if it is known."""
         silent_models: set[str | None] = set()
         for key, extraction in self._open(self._queue.batch_size):
             if self.is_stopping:
@@ -87,7 +87,7 @@ class ExtractionWorker(BackgroundWorker):
                 continue
             result = self._run_extraction(key, extraction)
             if extraction.model and (result.state, result.model) == ("pending", extraction.model):
-                # Each further call may take a minute, for which other models would wait.
+                # Each further call to it may take a minute, and delay other models.
                 silent_models.add(extraction.model)
         rest = {entry.model for _, entry in self._open(self._queue.batch_size)} - silent_models
         return self._retry_s if rest else self._queue.idle_s

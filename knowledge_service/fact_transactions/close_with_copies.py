@@ -41,10 +41,9 @@ def close_fact(
 
 
 def is_closed_by_person(actor: str, actor_type: str | None, agent: str) -> bool:
-    """Return whether an agent must treat a closing as a person's.
+    """Return whether an agent must respect a closing as the decision of a person.
 
-    Older versions stored no actor type: then an agent may undo only what was done under its own
-    name.
+    Older versions stored no actor type: then an agent may undo only operations of its own name.
     """
     return actor_type == "human" if actor_type else actor != agent
 

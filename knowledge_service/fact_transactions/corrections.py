@@ -24,7 +24,7 @@ def correct_fact(
 
     Raises:
         NotFound: no such fact.
-        Conflict: the fact is closed already, or the replacement says the same.
+        Conflict: the fact is closed already, or the replacement equals it.
         PreviouslyRetracted: a fact equal to the replacement was retracted in the scope.
     """
     if replacement is None:
@@ -74,7 +74,7 @@ def restore_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> F
 
     Raises:
         NotFound: no such fact.
-        Conflict: the fact is live, or another live fact says the same or holds its key.
+        Conflict: the fact is live, or another live fact is equal or holds its key.
         Forbidden: an agent restores what a reviewer rejected or replaced, or what a person closed.
         QuotaExceeded: an agent restores the fact in a full scope.
     """

@@ -1,4 +1,4 @@
-"""Erases a fact and its promoted copies; the log keeps only the fact of the erasure."""
+"""Erases a fact and its promoted copies; the log records only that it was erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assigns aliases to facts, moves and frees them, and takes numbers of sequences."""
+"""Assigns, moves and frees aliases of facts, and takes numbers of sequences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assign_aliases_separately(
     """Assign the aliases of facts that were just stored, each as an operation of its own.
 
     Raises:
-        What `assign_aliases` raises.
+        Conflict: as for `assign_aliases`.
     """
     if not any(new.aliases for new in new_facts):
         return tuple(stored)
@@ -67,7 +67,7 @@ def set_alias(
 ) -> tuple[Alias, bool]:
     """Assign an alias to a live fact within an operation; return it, and whether it is new.
 
-    With `move`, a fact that has it loses it.
+    With `move`, the fact that has the alias loses it.
 
     Raises:
         Conflict: the fact is closed, or another one has the alias and keeps it.
@@ -117,7 +117,7 @@ def require_aliases_free(
     """Check that no other fact of the realm has taken an alias of a fact that becomes live.
 
     Raises:
-        Conflict: one has.
+        Conflict: another fact has one.
     """
     for alias in uow.aliases(fact.id):
         require_alias_free(uow, fact, alias, actor, excluded_ids)
@@ -129,7 +129,7 @@ def require_alias_free(
     """Check that no fact but this one and the excluded ones has an alias.
 
     Raises:
-        Conflict: one has.
+        Conflict: another fact has one.
     """
     holder = _find_other_holder(uow, fact.scope, alias, {fact.id, *excluded_ids}, actor)
     if holder:
@@ -230,7 +230,7 @@ def _alias_of(
     *,
     separately: bool = False,
 ) -> Alias:
-    """Return the alias that was asked for; a prefix gets the next number of its sequence."""
+    """Return the requested alias; a prefix gets the next number of its sequence."""
     value = alias_in.value
     if value is None:
         existing = _find_numbered(uow, fact_id, alias_in)

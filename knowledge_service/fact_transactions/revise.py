@@ -41,7 +41,7 @@ def revise_within_operation(
     them.
 
     Raises:
-        What `revise_fact` raises.
+        NotFound, Conflict, PreviouslyRetracted: as for `revise_fact`.
     """
     old = require_fact(uow, fact_id)
     if old.lifecycle != "live":

@@ -1,4 +1,4 @@
-"""Remembers a fact: confirms a live equal, or records it and applies supersession."""
+"""Remembers a fact: confirms an equal live fact, or records the fact and applies supersession."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from knowledge_service.ports import ActionContext, Actor
 
 
 def store_or_confirm_fact(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
-    """Store one fact, or confirm its equal.
+    """Store one fact, or confirm the equal live fact.
 
     Raises:
-        PreviouslyRetracted: its equal was retracted, rejected or replaced in review there, and the
-            fact is not forced.
+        PreviouslyRetracted: an equal fact was retracted, rejected or replaced in review there, and
+            the fact is not forced.
     """
     uow.begin()
     return store_within_transaction(uow, new, actor)
@@ -62,7 +62,7 @@ def store_successor(
     `root` is the first version of the fact, which the successor names.
 
     Raises:
-        Conflict: another live fact says the same.
+        Conflict: another live fact is equal.
         PreviouslyRetracted: an equal fact was retracted, rejected or replaced in review there.
     """
     if new.content_hash != facts.hash_of_fact(old):
@@ -87,7 +87,7 @@ _NOT_APPROVED = {
 
 
 def _as_draft(decision: Decision, new: NewFact) -> NewFact:
-    """Return a fact as a draft, because a reviewer rejected or replaced its equal.
+    """Return a fact as a draft, because a reviewer rejected or replaced an equal fact.
 
     Raises:
         PreviouslyRetracted: the fact is not forced.
@@ -157,7 +157,7 @@ def take_key(uow: FactUnitOfWork, fact: Fact, actor: Actor) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _KeyClaim:
-    """The effect of a fact on the others of its key; `since`, its start, is in microseconds."""
+    """The effect of a fact on others with its key; it is valid from `since`, in microseconds."""
 
     holders: tuple[Fact, ...]
     since: int
@@ -165,7 +165,7 @@ class _KeyClaim:
 
     @property
     def valid_until_us(self) -> int:
-        """The start of the first later statement, of which there must be at least one."""
+        """The start of the next later statement; there must be one."""
         starts: list[int] = [times.to_us(_valid_since(fact)) for fact in self.holders]
         return min(start for start in starts if start > self.since)
 
@@ -253,7 +253,7 @@ def _holders_of_single_value(
 def _end_closed_statements(
     uow: FactUnitOfWork, closed: list[Fact], since: int, actor: Actor
 ) -> None:
-    """End closed statements where a late one begins, so that at any time only one is valid."""
+    """End the validity of closed statements where a late one starts, so that none overlap."""
     for fact in closed:
         valid_until_us = times.to_us(fact.valid_until)
         if times.to_us(_valid_since(fact)) < since and (

@@ -101,11 +101,11 @@ def _require_may_change(
 ) -> None:
     """Check that the caller may change every fact that an operation of several acts changed.
 
-    Whoever may revise a fact withdraws its promoted copies, and may bring them back. Whoever
-    confirmed a fact may take that back.
+    An actor that may revise a fact may withdraw its promoted copies, and restore them. An actor
+    that confirmed a fact may undo the confirmation.
 
     Raises:
-        Forbidden: it may not.
+        Forbidden: the caller may not change one of the facts.
         ScopeReadOnly: the scope of one of the facts allows no writes.
     """
     withdrawn = {part["copy"] for event, part in effects if event.type == "promotion.undone"}
@@ -137,7 +137,7 @@ def _require_may_change(
 def _changed_facts(event: Event, part: Mapping[str, Any], actor: str) -> Iterator[str]:
     """Yield the facts that a part of an operation recorded, closed, confirmed or linked.
 
-    What the actor itself confirmed, and copies that were flagged with their origin, are left out.
+    Confirmations by the actor itself, and copies that were flagged with their origin, are left out.
     """
     is_confirmation_by_another = event.type == "fact.confirmed" and event.actor != actor
     if event.type in (_RECORDED, "fact.closed") or is_confirmation_by_another:
@@ -195,7 +195,7 @@ def _require_own_operation(
     """Check that an operation is the actor's own, or recorded only facts of the same author.
 
     Raises:
-        Forbidden: another did it.
+        Forbidden: another actor did it.
     """
     for event, part in effects:
         recorded = uow.fact(part["fact"]) if event.type == _RECORDED else None
@@ -208,7 +208,7 @@ def _require_own_operation(
 
 
 def _require_not_reviewed(events: Sequence[Event], fact_id: str, agent: str) -> None:
-    """Check that the operation is no decision of a reviewer.
+    """Check that the operation is not the decision of a reviewer.
 
     Raises:
         Forbidden: it is.
@@ -268,7 +268,7 @@ def _require_room(
     """Check that an agent's scope has room for the facts that become live again.
 
     Raises:
-        QuotaExceeded: it has not.
+        QuotaExceeded: the scope is full.
     """
     reopened = sum(
         (event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in effects

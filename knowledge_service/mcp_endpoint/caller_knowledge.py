@@ -1,4 +1,4 @@
-"""Calls use cases for the tools of one caller, beside the routes and never through them."""
+"""Calls use cases for the tools of one caller, without going through the routes."""
 
 from __future__ import annotations
 

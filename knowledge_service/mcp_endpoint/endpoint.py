@@ -49,7 +49,7 @@ _METADATA_PATH = "/.well-known/oauth-protected-resource"
 _TOOL_CALL, _LISTEN = "tools/call", "subscriptions/listen"
 # Tokens of a cluster last an hour; clients listen again.
 _MAX_LISTEN_S = 3600.0
-# Events that change a fact, and no list of facts.
+# Events that change a fact, but not a list of facts.
 _CHANGES_WITHIN = frozenset({"fact.confirmed", "fact.bounded", "fact.flagged"})
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
 _log = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ class _Call:
 class McpEndpoint:
     """Serves MCP for the callers of the service.
 
-    `origins` are those of web pages that may call it; programs send no `Origin`. `public_url` is
-    the address that clients use, if a proxy stands between; None: the one of each request.
+    `origins` are the origins of web pages that may call it; programs send no `Origin`. `public_url`
+    is the address that clients use behind a proxy; None stands for the address of each request.
     """
 
     def __init__(self, *, origins: Sequence[str] = (), public_url: str | None = None) -> None:
@@ -126,7 +126,7 @@ class McpEndpoint:
             return
         scope[dependencies.PRINCIPAL] = principal
         if scope["method"] != "POST":
-            # There is no session, so no stream to open and none to delete.
+            # Without sessions, there is no stream to open (GET) and no session to delete (DELETE).
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         tools = _tools_of(scope["path_params"].get("tool_sets", tool_sets.DEFAULT))
@@ -240,7 +240,7 @@ async def _follow(
 async def _changes(
     call: _Call, feed: EventFeed, graph: frozenset[Reference]
 ) -> AsyncIterator[Changes]:
-    """Yield the changes of each batch of events; `graph` is what is followed of the graph."""
+    """Yield the changes of each batch of events; `graph` are the subscribed parts of the graph."""
     async for events in feed.batches():
         if not events:
             continue
@@ -292,7 +292,7 @@ def _tools_of(names: str) -> Mapping[str, Tool]:
 
 
 def _method_of(body: bytes) -> str | None:
-    """Return the method of a message; None for a call of a tool that will reach none.
+    """Return the method of a message; None for a call that cannot reach a tool.
 
     A call of a tool is charged by its tool; other messages cost a read. The SDK rejects a call
     without an id or a name before any tool could charge it.

@@ -1,7 +1,7 @@
 """Runs, their episodes, extractions and receipts by realm: a run id is unique in its realm.
 
-Until now a run id was unique in the whole file, so each row belongs to exactly one realm: that of
-its run. A receipt of a run that is not in the ledger has none. `fact_run` keeps only runs of the
+Before, a run id was unique in the whole file, so each row belongs to exactly one realm: that of its
+run. A receipt of a run that is not in the ledger has none. `fact_run` keeps only runs of the
 ledger, because nothing else reads it.
 """
 

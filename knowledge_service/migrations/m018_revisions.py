@@ -1,4 +1,4 @@
-"""The first version of a revised fact, so that what is about it is about its successors, too."""
+"""The first version of a revised fact: facts about one version are about all versions."""
 
 from __future__ import annotations
 

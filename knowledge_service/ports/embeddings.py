@@ -18,7 +18,7 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Return a vector for each text; None when the endpoint fails or answers badly."""
+        """Return a vector for each text; None if the endpoint fails or its response is invalid."""
         ...
 
 

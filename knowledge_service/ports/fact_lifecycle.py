@@ -81,7 +81,7 @@ class FactLifecycleStore(Protocol):
         ...
 
     def merge_index(self) -> bool:
-        """Merge a part of the index of substrings; return False if nothing is left to merge."""
+        """Merge a part of the trigram index; return False if nothing is left to merge."""
         ...
 
     def delete_old_receipts(self, cutoff: datetime) -> int:

@@ -68,7 +68,7 @@ class AuditReader:
     name: str
 
     def can_read_receipt(self, observer: str, principal: str) -> bool:
-        """Return whether a receipt is the reader's own, or of a scope granted to the reader."""
+        """Return whether the reader may see a receipt: its own, or one of a granted scope."""
         return self.is_own_receipt(observer, principal) or any(
             reach.covers(observer) for reach in self.view.scope_ranges
         )

@@ -1,4 +1,4 @@
-"""Port for operations of several acts. Each act was authorized and validated before."""
+"""Port for operations of several acts, which the caller has authorized and validated."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class OperationStore(Protocol):
     """Operations of one or several acts, each in one write."""
 
     def perform(self, acts: Sequence[StoreAct], context: ActionContext) -> tuple[ActResult, ...]:
-        """Do all acts in order, or none; undo reverts all of them.
+        """Perform all acts in order, or none; undo reverts all of them.
 
         Raises:
             NotFound: a fact does not exist.
@@ -98,13 +98,13 @@ class OperationStore(Protocol):
 
         Raises:
             NotFound: no such fact.
-            Conflict: the fact is closed, nothing would change, or another live fact says the same.
+            Conflict: the fact is closed, nothing would change, or another live fact is equal.
             PreviouslyRetracted: a fact equal to the successor was retracted in the scope.
         """
         ...
 
     def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
-        """Return the results of the operation that was done under a key, or None.
+        """Return the stored results of an operation with this key, or None.
 
         Raises:
             IdempotencyConflict: the key was used with another body.

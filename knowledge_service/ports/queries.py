@@ -21,9 +21,9 @@ from knowledge_service.domain.run_reports import RunKey
 class Actor:
     """The author of a write; `name` is stored in sources and the event log.
 
-    `for_agents` marks an internal actor that stores what agents caused, such as the extraction.
-    `author` is the author that the facts of an agent name. With `changes_only_own`, the actor may
-    change only what has this author. `view` is what a caller may see; the service itself has none.
+    `for_agents` marks an internal actor that stores facts on behalf of agents, such as extraction.
+    `author` is the author of an agent's facts. With `changes_only_own`, the actor may change only
+    facts of this author. `view` is what a caller may see; the service itself has none.
     """
 
     name: str
@@ -55,8 +55,8 @@ class IdempotencyKey:
 class ActionContext:
     """The actor and the reason of an operation on a fact.
 
-    With an idempotency key, a repeat returns the first answer. `may_change` says whether the actor
-    may change a fact that only the write itself finds; None permits every change.
+    With an idempotency key, a repeat returns the first answer. `may_change` decides about facts
+    that become known only during the write; None permits every change.
     """
 
     actor: Actor
@@ -74,7 +74,7 @@ class Search:
         now: the base of relative dates such as "last week", and of the age of facts.
         explain: add each query term's share of the score to the parts of a hit.
         why_not: ids of facts whose outcome is explained.
-        synonyms: groups of words that find each other, beside those of the shipped thesaurus.
+        synonyms: groups of words that expand to each other, in addition to the shipped thesaurus.
     """
 
     view: View

@@ -35,7 +35,7 @@ ExtractionQueue = Literal["rules", "model", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionCall:
-    """A call of a model that is about to be sent.
+    """The reservation of a call of a model, before the call is sent.
 
     Attributes:
         cost: what it costs at most, in US dollars; 0 if that is unknown.
@@ -191,9 +191,9 @@ class ExtractionStore(Protocol):
         facts: Sequence[NewFact],
         actor: Actor,
     ) -> Extraction:
-        """Store the facts that are certain already, and record why the rest comes later.
+        """Store the facts of the rules, and record why the facts of the model come later.
 
-        The facts are given to `finish_extraction` again, which confirms them. One that cannot be
-        stored is left out there, with the reason.
+        The caller passes the facts to `finish_extraction` again, which confirms them. It leaves out
+        facts that cannot be stored, with the reason.
         """
         ...

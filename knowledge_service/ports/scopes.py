@@ -44,12 +44,13 @@ class ScopeStore(Protocol):
         ...
 
     def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
-        """Merge the last retired scope of the path into the current one; None when there is none.
+        """Merge the last retired scope of the path into the current one; None if there is none.
 
         A realm returns with every scope that was retired together with it.
 
         Raises:
-            Conflict: the scope has learnt too much since then to be moved.
+            Conflict: the current scope has too many facts to be merged, or both have a run of one
+                id.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""The HTTP interface: one module per resource, each a thin layer over a flow or the store."""
+"""The HTTP interface: one module per resource, each a thin layer over use cases or the store."""

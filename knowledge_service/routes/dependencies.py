@@ -1,4 +1,4 @@
-"""What routes depend on: the services, the caller, and what a request costs of a quota."""
+"""The dependencies of routes: the services, the caller, and the quota that a request costs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RecordRun = Callable[[RunKey], None]
 
 
 def record_run(request: Request) -> RecordRun:
-    """Mark a parameter; `Endpoint` passes what records the run that the request wrote."""
+    """Mark a parameter; `Endpoint` passes the function that records the run of a write."""
     raise NotImplementedError(request)
 
 

@@ -39,7 +39,7 @@ from knowledge_service.use_cases.services import Services
 
 # Validating a body of this size takes less time than starting a thread.
 _INLINE_BYTES = 16 * 1024
-# What clients that always send JSON send when there is nothing to send.
+# The bodies of clients that send JSON even if the request has no content.
 _EMPTY = (b"", b"{}", b"null")
 _MAX_VIOLATIONS = 50  # of one request; more than anyone fixes at once
 _NO_CONTENT = 204

@@ -1,4 +1,4 @@
-"""The body of a request: how large it may be, how it is read, and how its JSON is parsed.
+"""Reads request bodies within size limits, and parses their JSON.
 
 JSON is parsed strictly, because Python's own parser accepts lone surrogates, NaN and nesting of any
 depth, which fail later and look like errors of the service. `unknown_fields` names the fields that
