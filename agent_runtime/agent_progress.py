@@ -1,4 +1,4 @@
-"""Counts what a mind does in one conversation, and ends one that goes in circles."""
+"""Counts the calls of a mind in one conversation, and ends a conversation that loops."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kais.approvals import ApprovalDecision, CallApproval
 
 _log = logging.getLogger(__name__)
 FOLLOW_S: Final = 0.5
-"""How often decisions of another process are looked for."""
+"""The interval for reading decisions of another process."""
 
 
 class DecisionRefused(Exception):

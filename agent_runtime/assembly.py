@@ -1,4 +1,4 @@
-"""Puts together what a mind works with: its meter, its model's client, its knowledge and tools.
+"""Assembles the parts of a mind: its meter, the client of its model, its knowledge and tools.
 
 Task mode does it once, Service mode for each message.
 """
@@ -51,7 +51,7 @@ Tools = dict[AgentTool, Callable[..., Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Connections:
-    """How the runtime reaches others; tests pass their own transports."""
+    """The transports and the clock of the runtime; tests pass their own."""
 
     model: httpx2.AsyncBaseTransport | None = None
     knowledge: httpx.AsyncBaseTransport | None = None
@@ -236,7 +236,7 @@ def open_recorder(
     run: RunContext,
     stack: AsyncExitStack,
 ) -> EventSink:
-    """Return where events go: to the record of the run, if there is one."""
+    """Return the sink of events: the record of the run, if there is one."""
     if run.run_id is None:
         return ignore_event
     recorder = EpisodeRecorder(

@@ -2,7 +2,7 @@
 
 The operator runs it in the container of the attempt. It stores the decisions in JSON, a list of
 calls with an outcome, and prints the calls of the attempt as JSON. It starts every few seconds, so
-it imports little. The operator reads the last 256 KiB.
+it imports little. The operator reads the last 256 KiB of the output.
 """
 
 from __future__ import annotations

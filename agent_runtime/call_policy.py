@@ -1,4 +1,4 @@
-"""How often a call of the model is tried, how long it may take, and how long to wait in between."""
+"""Limits the tries of a call of the model, their duration, and the wait between them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from kais.mcp_servers import McpServer, ServerReport, ServerState
 
 @dataclass(frozen=True)
 class ServerTool:
-    """A tool of a server: the name that the mind uses, and what the server says about it."""
+    """A tool of a server: the name that the mind uses, and the server's description and schema."""
 
     name: str
     description: str

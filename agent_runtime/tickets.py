@@ -55,7 +55,7 @@ class Caller:
 
 
 class TicketRefused(Exception):
-    """The ticket is not valid here; the status is 401 or 403."""
+    """The ticket is not valid for this cell; the status is 401 or 403."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)

@@ -41,7 +41,7 @@ WORK_KEY: Final = "https://kais.io/a2a/work/v1"
 A message that asks for a review has `review` instead: `objective`, `criteria` and `answer`.
 """
 PEER_USAGE_KEY: Final = "https://kais.io/a2a/peer-usage/v1"
-"""Metadata of a task: what the cells that it asked have used for it, by their names."""
+"""Metadata of a task: the usage of the cells that it has asked, by their names."""
 RECEIPTS_KEY: Final = "https://kais.io/a2a/receipts/v1"
 """Metadata of a task: the receipts of the facts that the runtime put in front of the mind."""
 TRUNCATED_KEY: Final = "https://kais.io/a2a/truncated/v1"

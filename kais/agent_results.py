@@ -97,7 +97,7 @@ class AgentUsage:
         )
 
     def __sub__(self, other: AgentUsage) -> AgentUsage:
-        """Take a part of a sum away; never below zero."""
+        """Subtract a part of a sum; the result is never negative."""
         return AgentUsage(
             input_tokens=max(0, self.input_tokens - other.input_tokens),
             output_tokens=max(0, self.output_tokens - other.output_tokens),
@@ -127,7 +127,7 @@ class AgentFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentResult:
-    """How one attempt of a mind ended; without a failure it answered."""
+    """The result of one attempt of a mind: its answer, or its failure."""
 
     answer: str = ""
     is_truncated: bool = False

@@ -10,7 +10,7 @@ from kais.resources.cell_template import Tool
 
 
 class AgentTool(StrEnum):
-    """A tool that a mind may be given, by its name in `spec.tools`."""
+    """The name of a tool that `spec.tools` may list."""
 
     RECALL = "recall"
     REMEMBER = "remember"
@@ -53,7 +53,7 @@ def is_repeatable(name: str) -> bool:
 
 
 def problem(names: Iterable[str]) -> str | None:
-    """Say why a mind cannot have these tools; None if it can."""
+    """Return why a mind cannot have these tools; None if it can."""
     names = list(dict.fromkeys(names))
     unsupported = [name for name in names if name in NOT_YET_SUPPORTED]
     unknown = [name for name in names if not is_tool_name(name)]
@@ -67,7 +67,7 @@ def problem(names: Iterable[str]) -> str | None:
 
 
 def server_problem(tools: Iterable[Tool]) -> str | None:
-    """Say why a mind cannot have the MCP servers among these tools; None if it can."""
+    """Return why a mind cannot have the MCP servers among these tools; None if it can."""
     try:
         mcp_servers.parse(tools)
     except mcp_servers.InvalidServers as exc:

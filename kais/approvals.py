@@ -21,7 +21,7 @@ Decision = Literal["approve", "deny"]
 Outcome = Literal["approved", "denied", "expired", "spent"]
 OUTCOMES: Final[Mapping[Decision, Outcome]] = {"approve": "approved", "deny": "denied"}
 ARGUMENT_CHARACTERS: Final = 8192
-"""A call with longer arguments is refused: nobody could read what they approve."""
+"""A call with longer arguments is refused, because people could not review them."""
 REASON_CHARACTERS: Final = 1024
 MAX_APPROVALS: Final = 20
 MAX_APPROVED: Final = 100

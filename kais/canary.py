@@ -20,8 +20,9 @@ from kais.resources.blueprint import Rollout
 from kais.run_comparison import Group
 
 _ERROR: Final = 0.05
-"""Probability that any look at equal revisions sees a difference: look k of 1, 2, … spends
-0.05·2^-k of it.
+"""Probability that any look at equal revisions shows a difference.
+
+The k-th look may use 0.05·2^-k.
 """
 _MAX_NUMBER: Final = 10**9 - 1
 _Number = Annotated[int, Field(ge=1, le=_MAX_NUMBER)]

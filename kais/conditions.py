@@ -81,9 +81,9 @@ def unknown(type_: str, reason: Reason, message: str) -> DesiredCondition:
 def summary(
     conditions: Sequence[DesiredCondition], *, type_: str = ConditionType.READY, message: str
 ) -> DesiredCondition:
-    """Return the summary: True with `message` when all are True, else the first that is not.
+    """Return the summary: True with `message` if all are True, else that of the first other one.
 
-    A False one comes before an Unknown one, because it is the one to act on.
+    False conditions take precedence over Unknown ones, because they need action.
     """
     for status in ("False", "Unknown"):
         trouble = next((w for w in conditions if w.status == status), None)

@@ -86,8 +86,9 @@ distinguishes a copy of the object from a restored one.
 """
 OUTCOME: Final = "kais.io/outcome"
 TRACEPARENT: Final = "kais.io/traceparent"
-"""On an instance or Mission: the trace of its run, in the form of W3C Trace Context. The operator
-keeps a valid one, and else sets one that it derives from the run-id.
+"""On an instance or Mission: the trace of its run, in the form of W3C Trace Context.
+
+The operator keeps a valid value; otherwise it sets one that it derives from the run-id.
 """
 PARAMETERS: Final = "kais.io/parameters"
 """On the Mission of an instance: the parameters of its run, with defaults, as JSON."""

@@ -1,8 +1,8 @@
 """The rules of one parameter: which values are valid, and whether the rules are consistent.
 
-The declared type decides, without conversions: text is not a number, "007" stays a string.
-Patterns are regular expressions of users, so the matcher is an argument: callers run it where it
-can hang.
+The declared type decides, without conversions: text is not a number, "007" stays a string. Patterns
+are regular expressions of users, which may never end. So the matcher is an argument: callers can
+run it in a process that can be killed.
 """
 
 import difflib

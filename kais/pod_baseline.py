@@ -37,7 +37,7 @@ _SYSCTLS = frozenset(
         "net.ipv4.tcp_wmem",
     }
 )
-"""Settings of the kernel that affect the pod alone."""
+"""Kernel settings that affect only the pod."""
 _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _APPARMOR_DEFAULTS = ("", "runtime/default")
 _APPARMOR_LOCAL = "localhost/"

@@ -102,7 +102,7 @@ def _middle_places(count: int, generator: random.Random) -> tuple[int, int]:
 
 
 def sentence(with_knowledge: Group, without_knowledge: Group) -> str:
-    """Say in one sentence what knowledge changes."""
+    """Describe the effect of knowledge in one sentence."""
     if min(with_knowledge.counted, without_knowledge.counted) < MIN_RUNS:
         return "Too few runs to tell."
     difference = newcombe(with_knowledge, without_knowledge)

@@ -32,7 +32,7 @@ def derive(run_id: str) -> str:
 def of_run(annotations: Mapping[str, str], run_id: str) -> str:
     """Return the traceparent of a run: the one on its object, else the derived one.
 
-    One that was derived for an earlier run of the object is replaced.
+    A traceparent that was derived for an earlier run of the object is replaced.
     """
     carried = parse(annotations.get(labels.TRACEPARENT))
     previous = annotations.get(labels.RUN_ID)

@@ -29,7 +29,7 @@ def parse(text: str) -> AgentVerdict:
     """Read a verdict: one JSON object with exactly these two fields, and with reasons.
 
     Raises:
-        ValueError: It is none; the message says what is wrong.
+        ValueError: The text is not a verdict; the message says why.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique)

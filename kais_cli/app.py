@@ -25,7 +25,7 @@ _SUGGESTIONS = re.compile(r"(.*)\. Did you mean (.*)\?")
 _EXTRA_ARGUMENTS = re.compile(r"got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 _KUBECTL_SPELLINGS = {"--dry-run=server": "--dry-run", "--dry-run=client": "--dry-run"}
-"""How kubectl spells options that are flags of kais; a dry run always asks the API server."""
+"""Spellings of kubectl for flags of kais; a dry run always asks the API server."""
 
 
 def _show_version(is_requested: bool) -> None:

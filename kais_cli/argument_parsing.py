@@ -22,7 +22,7 @@ _SHORT_ID = re.compile(r"[0-9a-f]{6}[0-9a-f-]{0,29}", re.IGNORECASE)
 PAGE_SIZE = 100
 """The maximum number of facts that the service returns at once."""
 FURTHER_LISTS = "further-lists"
-"""The cursor after which further lists begin; the service knows none of them."""
+"""The cursor of a page after which further lists follow; only the client uses it."""
 _MAX_STDIN_CHARACTERS = 1_000_000  # characters read from a pipe
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kais_cli.settings import Identity
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Kubernetes' own alphabet of generated names: no vowels, so no words."""
+"""The alphabet of generated names in Kubernetes: no vowels, so that no words appear."""
 
 _MAX_PROSE_COLUMNS = 110
 """Columns; longer lines of prose are hard to read."""

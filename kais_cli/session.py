@@ -48,7 +48,7 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 """The settings of the root command, which all commands inherit."""
 
 COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
-"""The options of every command that speaks to a cluster."""
+"""The options of every command that uses a cluster."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the environment says about clusters: the one reader of os.environ in this package.
+"""The settings of clusters: the only reader of os.environ in this package.
 
 KAIS_E2E_KUBECONFIG    a cluster named on purpose; nothing is started or stopped then
 KAIS_CLUSTER_DIR       all state of one cluster, at most 70 characters;

@@ -30,7 +30,7 @@ _MAX_NAME = 80
 
 @dataclass(frozen=True)
 class Reference:
-    """What a URI names."""
+    """The object of a URI."""
 
     kind: Kind
     id: str

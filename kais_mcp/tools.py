@@ -1,4 +1,4 @@
-"""What a tool is: its schemas, its effect, what it costs of a quota, and the function behind it."""
+"""Tools: their schemas, effect and cost, and the functions that they call."""
 
 from __future__ import annotations
 

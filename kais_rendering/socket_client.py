@@ -28,7 +28,7 @@ from kais_rendering.worker_handle import Answer
 GRACE_S = 10.0
 """How long a request waits for an unreachable server; a restart takes less."""
 ANSWER_S = worker_pool.LONGEST_ANSWER_S + worker_pool.LIMIT_S * worker_pool.PATIENCE
-"""How long a request waits for its answer: the longest request, and one other before it."""
+"""How long a request waits for its answer: the maximum for it and one earlier request."""
 _REUSE_S = IDLE_S / 2  # so that the server never closes a connection that is about to be used
 _CONNECTIONS = 64  # arbitrary, far more than workers; further requests wait here, by namespace
 _TRIES = 2  # on new connections

@@ -20,7 +20,7 @@ LIMIT_S = 2.0
 PATIENCE = 10
 """A multiple of the limit that may pass as elapsed time, for a worker that gets no processor."""
 LONGEST_ANSWER_S = 2 * (START_S + LIMIT_S * PATIENCE)
-"""Elapsed time of a request that has a worker: both tries start one, and use all their time."""
+"""Maximum elapsed time of a request with a worker: two tries that each start a new worker."""
 
 
 class RenderPool:

@@ -28,8 +28,8 @@ class YamlRefused(Exception):
     """The text is not usable YAML; the message says why.
 
     Attributes:
-        line: Line of the mistake, from 1; None if it has no place.
-        column: Column of the mistake, from 1; None if it has no place.
+        line: Line of the mistake, from 1; None if it is unknown.
+        column: Column of the mistake, from 1; None if it is unknown.
     """
 
     def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
@@ -96,7 +96,7 @@ def _unprintable(text: str, failure: yaml.reader.ReaderError) -> YamlRefused:
 
 
 def _refusal(text: str, failure: yaml.MarkedYAMLError) -> YamlRefused:
-    """Say what the parser expected, in one line, and what it was reading."""
+    """Return the error of the parser in one line: what it expected, and in which context."""
     mark = failure.problem_mark or failure.context_mark
     message = _unquoted_braces(text, failure)
     if message is not None:

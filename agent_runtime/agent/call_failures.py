@@ -1,4 +1,4 @@
-"""What a failed call of the model means: its class, whether it costs, and whether to try again."""
+"""Classifies failed calls of the model: the failure class, the charge, and whether to retry."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def classify(error: Exception, mind: MindConfig) -> FailedCall:
 
 
 def _is_forbidden(error: Exception) -> bool:
-    """Whether the provider knows the key, and does not let it use the model."""
+    """Whether the provider accepts the key, but not for this model."""
     is_unauthorized = isinstance(error, exceptions.ModelAuthenticationError)
     is_403 = isinstance(error, exceptions.ModelHTTPError) and error.status_code == _FORBIDDEN
     return is_unauthorized and is_403
@@ -130,7 +130,7 @@ def _is_charged(error: Exception) -> bool:
 
 
 def _detail(error: Exception) -> str:
-    """Return what the provider says, bounded and on one line."""
+    """Return the provider's message, bounded and on one line."""
     if isinstance(error, exceptions.ModelHTTPError):
         return short(f"HTTP {error.status_code} {_body_message(error.body)}")
     cause = error.__cause__

@@ -99,7 +99,7 @@ class MeteredModel(WrapperModel):
         """Call the model, and return its whole answer.
 
         Raises:
-            AgentError: The call is not allowed, or has failed for good.
+            AgentError: The call is not allowed, or has failed permanently.
         """
         reporting.report_request(messages[-1], self._supervision.sink)
         self._progress.add_turn()
@@ -206,7 +206,7 @@ class MeteredModel(WrapperModel):
             )
 
     async def _wait(self, failed: FailedCall, tries: int, error: Exception) -> None:
-        """Wait before the next try, or raise the failure if there is none."""
+        """Wait before the next try, or raise the failure if no try is left."""
         failure = failed.error.failure
         text = f"{failure.reason}: {failure.message}"
         self._supervision.sink(AgentEvent("error", text, signature=failure.reason.value))

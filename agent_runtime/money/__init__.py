@@ -1,1 +1,1 @@
-"""What calls of the model cost: prices, the ledger of the cell, and limits before each call."""
+"""The cost of calls of the model: prices, the ledger of the cell, and limits for each call."""

@@ -24,14 +24,14 @@ _UNAUTHORIZED: Final = 401
 
 
 class TicketUser(BaseUser):
-    """The caller as the web framework knows users."""
+    """The caller as a user of the web framework."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether the caller is known; without a ticket there is none."""
+        """Always True: requests without a valid ticket are rejected before."""
         return True
 
     @property

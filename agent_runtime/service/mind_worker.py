@@ -175,7 +175,7 @@ class MindWorker:
         self._is_stopping = True
 
     def receipts(self, task: str) -> list[str]:
-        """Return the receipts of what the mind got for a task, once."""
+        """Return the receipts of the recalls for a task, and drop them."""
         return self._receipts.pop(task, [])
 
     def close(self) -> None:

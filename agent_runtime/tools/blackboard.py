@@ -149,7 +149,7 @@ class Blackboard:
         return sorted(marks, key=lambda each: each.at_s, reverse=True), unreadable_count
 
     def _leave(self, folder: int, text: str, topic: str, count: int) -> Mark:
-        """Store a mark; a call that is repeated after a restart leaves it once."""
+        """Store a mark; a call that is repeated after a restart stores no second one."""
         if count >= MAX_MARKS:
             raise ToolError(f"the blackboard is full: it has {MAX_MARKS} marks; wait, or read them")
         at_s = self.clock.now_s()
@@ -187,7 +187,7 @@ class Blackboard:
 
 
 def _read(folder: int, name: str) -> Mark | None:
-    """Read a mark; None if the file is none."""
+    """Read a mark; None if the file is not a valid mark."""
     try:
         handle = os.open(name, _READ, dir_fd=folder)
         with os.fdopen(handle, "rb") as file:

@@ -309,7 +309,7 @@ class McpServers:
         return f"{name} is connected; its tools: {', '.join(server.tools or ()) or 'none'}"
 
     async def _connect(self, server: _Server) -> None:
-        """Connect a server within its timeout; one that is not there yet is tried repeatedly."""
+        """Connect a server within its timeout; retry while the server is not reachable yet."""
         loop = asyncio.get_running_loop()
         end, wait = loop.time() + server.config.timeout_s, _FIRST_WAIT_S
         while True:

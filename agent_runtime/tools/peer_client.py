@@ -38,14 +38,14 @@ from knowledge_client.responses import retry_after_s
 
 RESPONSE_BYTES: Final = 2 * 1024 * 1024
 PEER_S: Final = 840.0
-"""How long an answer may take; the tool has a little more time."""
+"""How long an answer may take; the timeout of the tool is a little longer."""
 POLL_S: Final = 1.0
 RETRY_S: Final = 30.0
 """The longest wait between two tries, also if the peer asks for more."""
 REACH_S: Final = 60.0
-"""How long a peer may be unreachable before it has the question; it may be restarting.
+"""How long a peer may be unreachable before it accepts the question, as during a restart.
 
-Afterwards the time of the answer is the limit, because the peer works on it.
+Afterwards only `PEER_S` limits the wait, because the peer works on the question.
 """
 TICKET_S: Final = 40.0
 """Age from which a ticket is replaced; it lives for 60 s."""

@@ -41,7 +41,7 @@ class PeerAnswer:
 
 
 class PeerUnavailable(Exception):
-    """The peer cannot be reached, or does not speak as agreed."""
+    """The peer cannot be reached, or violates the protocol."""
 
 
 Tickets = Callable[[], Awaitable[str]]

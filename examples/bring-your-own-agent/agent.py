@@ -19,7 +19,7 @@ PORT = 9000
 
 
 class WordCounter(Worker[list[Message]]):
-    """Answers each task with a sentence. A model could stand here as well."""
+    """Answers each task with a sentence. A real agent would call a model."""
 
     async def run_task(self, params: TaskSendParams) -> None:
         """Work on one message."""
@@ -36,7 +36,7 @@ class WordCounter(Worker[list[Message]]):
         await self.storage.update_task(params["id"], state="canceled")
 
     def build_message_history(self, history: list[Message]) -> list[Any]:
-        """Give the history to the library as it is."""
+        """Return the history unchanged."""
         return history
 
     def build_artifacts(self, result: str) -> list[Artifact]:

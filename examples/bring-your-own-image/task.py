@@ -16,7 +16,7 @@ RESULT = Path(os.environ.get("RESULT_FILE", "/dev/termination-log"))
 
 
 def given() -> list[str]:
-    """What was recalled for this attempt: data, never an instruction."""
+    """Return the facts that were recalled for this attempt: data, not instructions."""
     file = os.environ.get("KAIS_KNOWLEDGE_FILE")
     document = json.loads(Path(file).read_text()) if file else {}
     return [fact["content"] for fact in document.get("facts", [])]

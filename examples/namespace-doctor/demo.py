@@ -35,7 +35,7 @@ PATIENCE_S = 180.0  # pods fail within 20 s on an idle machine; the rest is for 
 
 
 class DemoFailed(Exception):
-    """The demonstration cannot go on; the text says why and what to look at."""
+    """The demo cannot continue; the message says why and what to check."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Use:
 
 
 def say(text: str = "") -> None:
-    """Tell the reader something, at once also through a pipe."""
+    """Print a line and flush it, also for a pipe."""
     print(text, flush=True)
 
 
@@ -87,7 +87,7 @@ class Terminal:
 
 
 def prepare(terminal: Terminal) -> None:
-    """Make the namespace, the doctor's rights, the broken pods and the Blueprint."""
+    """Create the namespace, the doctor's Role, the broken pods and the Blueprint."""
     say("# 1. A namespace with pods that are broken on purpose")
     namespace_query = ("kubectl", "get", "namespace", NAMESPACE, "-o", "json", "--ignore-not-found")
     if terminal.read(*namespace_query) is None:
@@ -111,7 +111,7 @@ def prepare(terminal: Terminal) -> None:
 
 
 def unexplained_pods(terminal: Terminal) -> list[str]:
-    """Name the broken pods for which the doctor would find no reason yet."""
+    """Return the broken pods that the doctor could not diagnose yet."""
     label = "app.kubernetes.io/part-of=namespace-doctor-demo"
     pod_list = terminal.read("kubectl", "get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json")
     events = terminal.read("kubectl", "get", "events", "-n", NAMESPACE, "-o", "json")
@@ -177,7 +177,7 @@ def ids(result: str, key: str) -> frozenset[str]:
 
 
 def compare(first: Use, second: Use) -> None:
-    """Say which facts went from the first use into the second one's report."""
+    """Print the facts of the first use that the report of the second one contains."""
     say("# 5. What the second run got from the first")
     first_facts = first.used_facts | first.remembered_facts
     passed_on = sorted(second.used_facts & first_facts)
@@ -203,7 +203,7 @@ def compare(first: Use, second: Use) -> None:
 
 
 def prepare_agent(terminal: Terminal) -> None:
-    """Make the Blueprint with a mind, its scripted model and the key of this model."""
+    """Create the Blueprint with a mind, its scripted model and the key of this model."""
     say("# 7. An agent with a scripted model, which answers by the same rules in each run. This")
     say("#    shows that the parts work together. It does not show that knowledge helps a model.")
     manifests = [str(AGENT_FOLDER / name) for name in ("blueprint.yaml", "scripted-model.yaml")]
@@ -232,7 +232,7 @@ def turns_of_agent(terminal: Terminal) -> int:
 
 
 def compare_turns(first: int, second: int) -> None:
-    """Say how many turns the second run of the agent saved."""
+    """Print how many turns the second run of the agent saved."""
     if first > second:
         say(f"  the first run took {first} turns; with its fact, the second took {second}")
     elif first == second:

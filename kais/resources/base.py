@@ -183,7 +183,7 @@ def _violation(detail: Any) -> Violation:
 
 
 _SPELLINGS = {True: "y, yes and on", False: "n, no and off"}
-"""What YAML 1.1, which Kubernetes reads, takes for a boolean."""
+"""The words that YAML 1.1, which Kubernetes reads, parses as booleans."""
 _ADVICE = {
     "int_parsing": "; write a whole number without quotes, such as 3",
     "int_type": "; write a whole number without quotes, such as 3",

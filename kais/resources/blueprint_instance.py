@@ -18,7 +18,7 @@ class UpdatePolicy(StrEnum):
 
 
 class AfterMission(StrEnum):
-    """What the operator does with the cells after the mission."""
+    """The operator's treatment of the cells after the mission."""
 
     SCALE_DOWN = "ScaleDown"
     KEEP = "Keep"

@@ -271,7 +271,7 @@ class Container(ContainerFields):
 
 
 class ApprovalTimeout(StrEnum):
-    """What happens to a tool call that nobody approves in time."""
+    """The outcome of a tool call that is not approved in time."""
 
     DENY = "deny"
     FAIL = "fail"

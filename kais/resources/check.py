@@ -119,7 +119,7 @@ class Review(Model):
 
 
 class CheckResult(Model):
-    """How one check stands."""
+    """The state of one check."""
 
     name: Annotated[str, Field(max_length=63)] = Field(description="Name of the check.")
     status: CheckStatus = Field(

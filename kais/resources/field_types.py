@@ -72,8 +72,11 @@ Reference = Annotated[
         }
     ),
 ]
-"""The name of another object. The API server refuses what nothing can be named; what it stored
-before that rule is still read, and waits as for any name that is not there."""
+"""The name of another object.
+
+The API server rejects texts that cannot be a name. A value that was stored before this rule can
+still be read, and is treated as the name of a missing object.
+"""
 Label = Annotated[
     str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]

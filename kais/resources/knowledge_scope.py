@@ -11,7 +11,7 @@ from kais.scopes import Level
 
 
 class PromotionPolicy(StrEnum):
-    """Who copies a proven fact to the scope above."""
+    """Whether proven facts are copied to the scope above automatically or on request."""
 
     MANUAL = "Manual"
     AUTOMATIC = "Automatic"

@@ -31,7 +31,7 @@ class CheckResult:
 
     @property
     def error(self) -> str:
-        """Return what people read if there are problems."""
+        """Return the problems as text for people."""
         verb = "does not compile" if self.subject.startswith(_BLUEPRINT) else "is invalid"
         return f"{self.subject} {verb}:" + "".join(f"\n  {problem}" for problem in self.problems)
 
@@ -167,7 +167,7 @@ _ITEM = re.compile(r"^([a-z]\w*): ([a-z]\w*\[\d+\]): ")  # an item that the owne
 def _located(
     problems: Sequence[str], source: Source, document: int, *, root: str
 ) -> tuple[str, ...]:
-    """Put the file and the line before each problem; `root` is where its path begins."""
+    """Prefix each problem with file and line; `root` is the path that its path starts from."""
     if not problems:
         return ()
     paths = [root + _path_of(problem) for problem in problems]

@@ -34,10 +34,10 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser, wh
 
 @dataclass(frozen=True)
 class Login:
-    """How to reach an API server, and as whom.
+    """The address of an API server, and the credentials for it.
 
     Attributes:
-        source: What named the server, for messages: a context and its file.
+        source: The context and the file that name the server, for messages.
         impersonation: The headers, names and values, that name the user to act as.
     """
 

@@ -55,7 +55,7 @@ class KubernetesCluster:
         return self._api.login.namespace
 
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
-        """Read one object, None when there is none."""
+        """Read one object; None if it does not exist."""
         version, plural = path_of(kind)
         call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
         try:

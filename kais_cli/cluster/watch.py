@@ -58,7 +58,7 @@ async def follow(
     `exists` is whether the target is known to exist, so that its absence is a deletion.
 
     Raises:
-        ResponseError: The API server refuses the watch, and would again.
+        ResponseError: The API server refuses the watch, and a retry would not help.
     """
     request = _request(
         target.kind, target.namespace, {"fieldSelector": f"metadata.name={target.name}"}
@@ -84,7 +84,7 @@ async def follow_list(
     """Put the objects of a collection, then each change, into the queue, until cancelled.
 
     Raises:
-        ResponseError: The API server refuses the watch, and would again.
+        ResponseError: The API server refuses the watch, and a retry would not help.
     """
     selector = {"labelSelector": collection.labels} if collection.labels else {}
     request = _request(collection.kind, collection.namespace, selector)

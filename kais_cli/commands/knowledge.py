@@ -354,7 +354,7 @@ def _required_scope(session: Session, scope: str | None) -> str:
     """Return the path of --scope.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The option is missing.
     """
     if scope is None:
         raise errors.UsageError("--below requires --scope, the scope to start from")

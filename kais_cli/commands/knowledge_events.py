@@ -67,7 +67,7 @@ def follow_events(
 
 
 def _events(session: Session, after: str | None, topics: Sequence[str]) -> Iterator[Event]:
-    """Yield events; opens another stream where the service ended one, such as with its token."""
+    """Yield events; open a new stream when the service ends one, as when its token expires."""
     while True:
         with scope_context.client(session) as client:
             for event in client.events(after, topics=topics):

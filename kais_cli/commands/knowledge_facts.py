@@ -225,7 +225,7 @@ def undo_and_read(
 ) -> tuple[models.UndoResult, dict[str, models.Fact | None]]:
     """Undo a change; return its result, and the facts that it changed as they are now.
 
-    If it changed the fact alone, that is not read, because the result says all.
+    If only this fact has changed, it is not read, because the result describes the change.
     """
     undone = client.undo(fact, why)
     others = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]

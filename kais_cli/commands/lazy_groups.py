@@ -100,7 +100,7 @@ class LazyCommandGroups(unknown_commands.HelpfulGroup):
             formatter.write_dl([(name, group.help) for name, group in COMMAND_GROUPS.items()])
 
     def advice(self, ctx: Any, arguments: Sequence[str]) -> str | None:
-        """Name the command to use instead of one that begins with the verb."""
+        """Return the command to use instead of one that begins with the verb."""
         entries = candidates.command_tree()["commands"]
         groups = {name: entry.get("commands", {}) for name, entry in entries.items()}
         return unknown_commands.root_advice(ctx.command_path, arguments, groups)

@@ -109,7 +109,7 @@ def _delete_crds(session: Session) -> None:
 
 
 def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
-    """Apply a patch; False if the object is gone or was changed meanwhile."""
+    """Apply a patch; return False if the object was deleted or changed meanwhile."""
     metadata = body["metadata"]
     try:
         session.cluster.patch(kind, metadata["namespace"], metadata["name"], patch)

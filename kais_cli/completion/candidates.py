@@ -1,4 +1,4 @@
-"""Choose what may follow the words before the cursor."""
+"""Computes the candidates for the word at the cursor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLURALS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A word that may stand at the cursor, and what it means."""
+    """A possible word at the cursor, and its help."""
 
     value: str
     help: str = ""
@@ -54,7 +54,7 @@ def command_tree() -> dict[str, Any]:
 
 
 def complete(words: Sequence[str], incomplete: str, sources: Sources) -> list[Candidate]:
-    """Return what the incomplete word may become; `words` stand before it, without `kais`."""
+    """Return the candidates for an incomplete word; `words` precede it, without `kais`."""
     tree = command_tree()
     line = parse(tree, words)
     prefix = ""

@@ -18,7 +18,7 @@ _GROUP_VERSION = "kais.io/v1"
 
 
 class ClusterSources:
-    """Reads each list when it is asked for; what cannot be read is empty."""
+    """Reads lists from the cluster; a list that cannot be read is empty."""
 
     def __init__(self, kubeconfig_path: str | None, context: str | None = None) -> None:
         self._context = context

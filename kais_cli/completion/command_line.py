@@ -1,4 +1,4 @@
-"""What is being typed: the command, its values so far, and what the cursor is at."""
+"""Parses the command line up to the cursor: the command, its values, and the open option."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _READ_ADVICE = "request the right to read it"
 
 
 def refused(subject: str, message: str) -> Finding:
-    """Return a finding that the user may not read what a check needs."""
+    """Return a finding that the user lacks the permission that a check needs."""
     return Finding(Level.WARNING, subject, f"{_NOT_CHECKED}{message}", _READ_ADVICE)
 
 

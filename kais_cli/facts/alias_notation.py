@@ -1,7 +1,8 @@
 """How an alias is written on the command line, so that what a list prints can be typed back. Pure.
 
 As in the service's references, `~1` stands for a slash and `~0` for a tilde. In addition, `~{HEX}`
-stands for any character: lines and terminals would change some, such as a line break.
+stands for any character, because some, such as a line break, would not survive on a line or a
+terminal.
 """
 
 from __future__ import annotations

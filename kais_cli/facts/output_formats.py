@@ -46,7 +46,7 @@ class _Names:
 
 
 class _Json:
-    """Writes the same text as `output.dump` for all facts together."""
+    """Writes page by page the text that `output.dump` returns for all facts."""
 
     def __init__(self) -> None:
         self._has_items = False

@@ -23,7 +23,7 @@ _RELATION_FIELDS = frozenset({"type", "from", "to", "relationType", "metadata"})
 
 
 class NotARecord(Exception):
-    """A line is no entity and no relation; the message says what it is."""
+    """A line is neither an entity nor a relation; the message says why."""
 
 
 def parse_line(data: bytes) -> dict[str, Any] | None:

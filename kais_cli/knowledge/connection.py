@@ -1,4 +1,4 @@
-"""The way to the knowledge service: a port-forward to its pod and a token of the realm's account.
+"""Connects to the knowledge service: a port-forward to its pod, and a token of the realm's account.
 
     KAIS_KNOWLEDGE_URL set  -> that address, with KNOWLEDGE_TOKEN_FILE's token when there is one
     else                    -> the pod of the release KAIS_RELEASE <- forwarded port

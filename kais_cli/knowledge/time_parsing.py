@@ -25,7 +25,7 @@ _DAY_FIRST = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 
 def parse(argument: str | None, *, option: str, now: datetime) -> datetime | None:
-    """Parse a time; a date is its first moment, and UTC is the default time zone.
+    """Parse a time; a date stands for its first moment, and UTC is the default time zone.
 
     Raises:
         UsageError: The text is not a time, or outside of the supported years; names `option`.

@@ -1,7 +1,8 @@
 """The knowledge service for the tools of one person, over a connection that is reopened.
 
 A client stays for days; the token of a realm lasts an hour, and a port-forward ends with its pod.
-So a call whose token or connection is gone opens another one, and is repeated once.
+So a call that fails because its token expired or its connection broke is repeated once, over a new
+connection.
 """
 
 from __future__ import annotations

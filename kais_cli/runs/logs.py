@@ -78,7 +78,7 @@ def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> lis
 def _write_pods(
     session: Session, pods: Sequence[Body], container: str | None, options: LogOptions
 ) -> None:
-    """Write the logs of pods; say so if there is nothing in them.
+    """Write the logs of pods, or a note if they are empty.
 
     Raises:
         UsageError: None of them has a container of this name.

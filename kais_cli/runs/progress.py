@@ -173,7 +173,7 @@ def progress_lines(previous: RunState, now: RunState, reported: Reported) -> lis
 
 
 def _deadline(now: RunState) -> list[str]:
-    """Say until when an attempt that does not start may still do so."""
+    """Return the line with the time until which an attempt may still start."""
     mission = now.mission
     if mission is None or mission.status.started_at is None or now.outcome is not None:
         return []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _WITH_LOGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.BUDGET_EXCEEDED)
-"""The outcomes of runs whose work has run, so that there are logs."""
+"""Outcomes of runs that have logs, because their work has started."""
 
 
 def generate_instance_name(session: Session, blueprint: str) -> str:

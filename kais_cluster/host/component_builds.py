@@ -188,7 +188,7 @@ def _announce(stale: Sequence[Binary], folder: Path, *, report: subprocesses.Rep
 
 
 def _rest(binaries: Sequence[Binary]) -> str:
-    """Say what is built next, and how long all that is left takes; nothing if it is short."""
+    """Return the name of the next build and the time left; empty if the time is short."""
     seconds = sum(binary.cold_s for binary in binaries)
     if seconds < _ANNOUNCED_BUILD_S:
         return ""

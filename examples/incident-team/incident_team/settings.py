@@ -35,7 +35,7 @@ class Settings:
 
 
 def read(environment: Mapping[str, str], arguments: Sequence[str]) -> Settings:
-    """Read both; a wrong argument ends the program with its usage."""
+    """Read environment and arguments; an invalid argument ends the program with its usage."""
     parser = argparse.ArgumentParser(prog="incident-team", description=__doc__)
     parser.add_argument("server", choices=SERVERS)
     parser.add_argument("--port", type=int, default=8080)

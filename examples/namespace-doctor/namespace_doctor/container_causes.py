@@ -85,7 +85,7 @@ def failing_probe(pod: Body, container: Container, events: Sequence[Body]) -> Di
 
 
 def crash_loop(pod: Body, container: Container, events: Sequence[Body]) -> Diagnosis | None:
-    """Recognise a container that ends with an error, once or again and again."""
+    """Recognise a container that exits with an error, once or repeatedly."""
     ended = container.ended
     code = int(ended.get("exitCode", 0))
     is_backing_off = container.waiting.get("reason") == "CrashLoopBackOff"

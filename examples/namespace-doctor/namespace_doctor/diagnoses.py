@@ -1,4 +1,4 @@
-"""What a diagnosis is. Pure."""
+"""Diagnoses and their causes. Pure."""
 
 from __future__ import annotations
 

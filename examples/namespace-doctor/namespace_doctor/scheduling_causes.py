@@ -1,4 +1,4 @@
-"""Why no node takes a pod, from the scheduler's words. Pure."""
+"""Why a pod cannot be scheduled, from the scheduler's message. Pure."""
 
 from __future__ import annotations
 
