@@ -1,6 +1,6 @@
 """`kais-knowledge-client`: recall, remember, correct and record episodes, from any Python image.
 
-Address, token and run are read from the environment of the cell's pod. Exit status: 0 success, 1
+The address, token and run come from the environment of the cell's pod. Exit status: 0 success, 1
 rejected by the service, 2 invalid arguments, 7 service unreachable.
 """
 

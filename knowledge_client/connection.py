@@ -1,4 +1,4 @@
-"""What both clients share: addresses, headers, the token, and the retries of one call."""
+"""The common part of both clients: address, headers, the token, and the retries of one call."""
 
 from __future__ import annotations
 

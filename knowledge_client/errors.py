@@ -3,17 +3,17 @@
 KnowledgeError
 ├── KnowledgeUnavailable      no connection, a timeout, 502, 503, 504: try later
 │   └── ReadTimeout           the service ended a read that took too long: ask for less
-├── Unauthenticated           no token, or one that the service does not take (401)
-├── PermissionDenied          known, but not allowed there (403)
-│   └── PrincipalUnregistered known to the cluster, not yet to the service: try within 30 s
-├── NotFound                  nothing there that the caller may see (404)
-├── Conflict                  the store says otherwise (409); `code` says which conflict
-├── Compacted                 the events after the given one are not kept (410): begin anew
-├── InvalidRequest            the request can never succeed as it is (400, 422, a bad address)
+├── Unauthenticated           no token, or one that the service rejects (401)
+├── PermissionDenied          the caller is known, but lacks the permission (403)
+│   └── PrincipalUnregistered known to the cluster, not yet to the service: retry for 30 s
+├── NotFound                  no such object, or the caller may not see it (404)
+├── Conflict                  the request conflicts with the stored state (409); see `code`
+├── Compacted                 events after the given id are no longer kept (410): start again
+├── InvalidRequest            the request can never succeed (400, 422, an invalid address)
 │   └── Unsupported           the service is older than a field of the request; it was not sent
-├── TooLarge                  a bound was passed, named in the message (413)
-├── QuotaExceeded             too much at once (429); `retry_after_s` when the service said so
-└── UnexpectedAnswer          not an answer of this interface: another server, or a fault (500)
+├── TooLarge                  the request exceeds the limit that the message names (413)
+├── QuotaExceeded             a quota is used up (429); `retry_after_s` if the service sent it
+└── UnexpectedAnswer          not a response of this API: another server, or a defect (500)
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def remember(
 def remember_batch(
     facts: models.FactsIn, key: str | None = None, *, dry_run: bool = False
 ) -> Request[models.RememberedBatch]:
-    """Store facts together, all or none."""
+    """Store facts atomically."""
     request = _post("/v1/facts:batch", facts, models.RememberedBatch, key)
     return _with_dry_run(request, dry_run=dry_run)
 
@@ -260,7 +260,7 @@ def remove_alias(
 def perform(
     operation: models.OperationIn, key: str | None = None
 ) -> Request[models.OperationResult]:
-    """Do several acts, all or none."""
+    """Perform several acts atomically."""
     request = _post("/v1/operations", operation, models.OperationResult, key)
     for act, sent in zip(operation.acts, request.json["acts"], strict=True):
         sent["act"] = act.act
@@ -598,5 +598,5 @@ def verify_ticket(ticket: models.VerifyTicketIn) -> Request[models.VerifiedTicke
 
 
 def ready() -> Request[models.Health]:
-    """Ask once whether the store answers."""
+    """Check once whether the store answers; never retried."""
     return Request(method="GET", path="/readyz", response_type=models.Health, is_probe=True)

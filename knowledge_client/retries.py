@@ -15,7 +15,7 @@ from knowledge_client import errors
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How long a client retries; all in seconds.
+    """The limits of a client's retries, in seconds.
 
     `deadline_s` bounds one call with its retries, `unregistered_s` the retries for an account that
     was created a moment ago, `unavailable_s` those for a service that does not answer. Delays

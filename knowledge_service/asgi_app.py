@@ -151,4 +151,4 @@ class _ExactRouter(Router):
 
 
 def _wake_nobody() -> None:
-    """Do nothing: there is no extraction worker."""
+    """Do nothing, because there is no extraction worker."""

@@ -1,7 +1,8 @@
 """Copies of the database in a bucket: upload, download, and deletion of the oldest.
 
 The bucket speaks the protocol of S3. Address, region and credentials come from the variables that
-all clients of S3 read, those of web identities included. Knows nothing about what a copy contains.
+all clients of S3 read, those of web identities included. This module does not depend on the content
+of a copy.
 """
 
 from __future__ import annotations
@@ -136,4 +137,4 @@ _REASONS = {
     "builder error": "an address without TLS needs AWS_ALLOW_HTTP=true",
     "error sending request": "no answer; check AWS_ENDPOINT_URL and the network",
 }
-"""What parts of messages of the library mean; the first one that matches counts."""
+"""Explanations by a part of the library's message; the first match counts."""

@@ -43,7 +43,7 @@ class ChartIn(WireModel):
 
 
 class ChartChanges(WireModel):
-    """What changes in a chart: another outcome, further observations of what is true, a phase."""
+    """Changes of a chart: another outcome, further observations of the current reality, a phase."""
 
     desired_outcome: ChartText | None = None
     current_reality: tuple[ChartText, ...] = Field(default=(), max_length=50)

@@ -25,8 +25,8 @@ class Source(WireModel):
     """Where a fact came from. The service sets `actor` and `author` from the caller's identity.
 
     `author` is the home scope of the cell that stored the fact. It stays the same when a pod
-    restarts and in the next run of a Blueprint, where the account of the cell is another one. An
-    agent whose home is wider than a cell is named instead, because others can have that home too.
+    restarts, and in the next run of a Blueprint, where the cell has another account. For an agent
+    whose home is wider than a cell, `author` is its name, because others can have that home too.
     """
 
     type: Literal[

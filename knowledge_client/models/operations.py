@@ -18,7 +18,7 @@ Reference = Annotated[str, Field(min_length=1, max_length=1200)]
 
 
 class FactChanges(WireModel):
-    """What a revision changes: only the fields that are set; null removes a value."""
+    """The changes of a revision: only the fields that are set; null removes a value."""
 
     title: str | None = Field(default=None, max_length=200)
     content: str | None = Field(default=None, min_length=1, max_length=8192)

@@ -117,9 +117,9 @@ class RecordedQuery(WireModel):
 class Receipt(WireModel):
     """The record of one recall: the facts, the caller and the time, without texts of facts.
 
-    `versions` are those of the facts, in their order; the history of a fact has their texts. It is
-    empty in older receipts. `acted_by` is the caller that impersonated `principal`. `reasons`
-    says why the run gets no facts.
+    `versions` has the versions of `facts`, in the same order; the history of a fact has their
+    texts. It is empty in older receipts. `acted_by` is the caller that impersonated `principal`.
+    `reasons` says why the run gets no facts.
     """
 
     id: str

@@ -33,8 +33,7 @@ class EpisodeIn(WireModel):
 class EpisodesIn(WireModel):
     """Episodes of one run, in order.
 
-    `namespace` says whose run is meant where several realms have one of this id; by default the
-    caller's own.
+    `namespace` is the realm of the run, by default the caller's own.
     """
 
     run_id: str

@@ -40,7 +40,7 @@ class UsageCounted(WireModel):
 
 
 class UsageCount(WireModel):
-    """How often a fact was used in one way, as far as the caller may see, and when last."""
+    """How often and when last a fact was used in one way, as far as the caller may see."""
 
     count: int
     last_at: UtcDatetime

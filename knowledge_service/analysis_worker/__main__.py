@@ -1,6 +1,6 @@
 """The analysis worker: reads the texts of batches from its standard input and answers the analysis.
 
-It reads and writes nothing else, and caches only words. It ends when it was idle for a while, or
+It reads and writes nothing else, and caches only words. It ends after some time without work, or
 when the service has ended.
 """
 

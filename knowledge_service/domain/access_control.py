@@ -1,7 +1,7 @@
 """Access control by scope: which scopes and facts a reader sees. Pure.
 
-A reader sees its home scope, the ancestors of that, and granted scopes. Every other scope does not
-exist for it. What a caller may write is in `principals`.
+A reader sees its home scope, the ancestors of that, and granted scopes. All other scopes are
+invisible to it. `principals` decides what a caller may write.
 """
 
 from __future__ import annotations

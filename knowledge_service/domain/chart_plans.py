@@ -51,7 +51,7 @@ class StepTitle:
 
 @dataclass(frozen=True)
 class Writer:
-    """What every fact of a call has: its scope, its source, and the time."""
+    """The scope, source and time of every fact of a call."""
 
     scope: Any
     source: Source | None

@@ -19,7 +19,7 @@ _Tag = Annotated[
 
 
 class MalformedAnswer(ValueError):
-    """The answer is not the JSON that was asked for; the message says where."""
+    """The answer is not valid JSON of the schema; the message says where."""
 
 
 class DrawnFact(BaseModel):

@@ -1,8 +1,8 @@
 """Facets: members of a fact's `data` that lists and recalls filter by. Pure.
 
-A schema says what its members are called, so a facet is used together with a schema. Its name is
-the path of a member (`applicability.projects`), and its value is compared as tags are: case and
-white space do not matter. In a list, one equal element suffices.
+Names of members depend on the schema of the data, so a facet is used together with a schema. Its
+name is the path of a member (`applicability.projects`), and its value is compared as tags are: case
+and white space do not matter. In a list, one equal element suffices.
 """
 
 from __future__ import annotations

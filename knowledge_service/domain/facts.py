@@ -407,7 +407,7 @@ def canonical(value: Any) -> str:
 def contains_text(fact: Fact, text: str) -> bool:
     """Return whether the title, content or subject of a fact has a text; case is ignored.
 
-    For a text of ASCII characters, the case of other characters matters, as for LIKE in SQLite.
+    If the text is ASCII, only the case of ASCII letters is ignored, as by LIKE in SQLite.
     """
     fold = _fold_ascii if text.isascii() else str.casefold
     folded = fold(text)

@@ -26,7 +26,7 @@ from knowledge_client.models import (
     ValueStats,
 )
 
-# A success rate of fewer than ten counted uses says little; one half is used instead.
+# With fewer than ten counted uses, a success rate of one half is assumed.
 _MIN_COUNTED = 10
 _PRIOR_WEIGHT = 4
 VALUES: Final = 20

@@ -1,4 +1,4 @@
-"""Which members of structured data count when facts are compared for being the same. Pure.
+"""Decides which members of structured data count when facts are compared for equality. Pure.
 
 Equality decides whether a fact that is stored again confirms the existing one. Members that change
 while the statement stays the same, such as a counter or an embedding, do not count.

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from knowledge_service.domain import prompt_injection, redaction
 
-# Bounds the cache to a few megabytes; a longer word is a blob that hardly ever repeats.
+# Limit the cache to a few megabytes. A longer word is not cached, because it rarely repeats.
 _MAX_CACHED_WORDS = 65_536
 _MAX_WORD_LENGTH = 64
 

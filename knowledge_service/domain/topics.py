@@ -18,7 +18,7 @@ FIRST_PARTS_OF_TYPES = frozenset({
     "alias", "episodes", "extraction", "fact", "link", "principal", "promotion", "realm", "row",
     "run", "scope", "sequence", "usage",
 })  # fmt: skip
-"""A schema with one of these names gets no topics, which would look like those of event types."""
+"""A schema with one of these names has no topics, because they would look like event types."""
 
 
 def topics_of(event_type: str, kinds: Collection[str], schemas: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`row.kept`: a row of a table from before the log alone sufficed for a replay."""
+"""`row.kept` events: rows of tables from before the log was complete enough for a replay."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def verify_log(log: LogReader) -> Report:
 
 
 def _checked_events(log: LogReader, erasable: set[int]) -> Iterator[tuple[list[str], bool]]:
-    """Yield the problems of each event, and whether its payload is gone."""
+    """Yield the problems of each event, and whether it has no payload."""
     prev_hash, expected_seq = EMPTY.hash, 1
     for row, payload in log.entries():
         problems = []

@@ -31,7 +31,7 @@ _SENTENCE = re.compile(r"[.;!?](?:\s|$)|\n")
 
 @dataclass(frozen=True)
 class _Text:
-    """A text as terms in order, and which of them a negation stands before."""
+    """The terms of a text by sentence; `negated` are those that follow a negation."""
 
     sentences: tuple[tuple[str, ...], ...]
     negated: frozenset[str]

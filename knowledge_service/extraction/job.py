@@ -251,7 +251,7 @@ def retry_delay(attempts: int, retry_after_s: float | None = None) -> timedelta 
 
 
 def _reason_of(draft: Draft, by_rules: int, model: str) -> str | None:
-    """Explain few facts and left out ones; None if there is nothing to explain."""
+    """Explain why facts are few or were left out; None if neither is the case."""
     total = by_rules + len(draft.facts)
     causes = [cause for _, cause in draft.rejected]
     if total >= _ENOUGH and not causes:

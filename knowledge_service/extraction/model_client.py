@@ -221,7 +221,7 @@ def _detail(content: bytes, key: str) -> str:
 
 
 def _next_step(status: int, endpoint: ModelEndpoint) -> str:
-    """Say what to do about a status that only an administrator can change."""
+    """Return advice about a status that only an administrator can fix."""
     if status in _KEY_REFUSED and endpoint.key_file is None:
         return "; it has no key: set its secretKey in knowledge.extraction.models of the chart"
     if status in _KEY_REFUSED:

@@ -64,7 +64,7 @@ def retract_within_operation(uow: FactUnitOfWork, fact_id: str, context: ActionC
     """Retract a fact as part of an operation that has begun.
 
     Raises:
-        What `retract_fact` raises.
+        NotFound, Conflict: as for `retract_fact`.
     """
     _close_within_operation(uow, fact_id, context)
 

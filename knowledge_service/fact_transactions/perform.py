@@ -139,7 +139,7 @@ class _Performer:
         )
 
     def _id(self, reference: str | None) -> str:
-        """Return the id that a reference stands for."""
+        """Return the id of a reference."""
         number = act_number(reference)
         return str(reference) if number is None else self.results[number].fact_id
 

@@ -103,7 +103,7 @@ def _find_live_copy(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
 
 
 def _was_copied(uow: FactUnitOfWork, fact: Fact, target: str) -> bool:
-    """Return whether a copy was ever made there; if it was closed, that decision stands."""
+    """Return whether a copy was ever made there; a closed copy is not made again."""
     copies = (
         uow.fact(promotion_record.copy)
         for promotion_record in uow.promotions(fact.id)

@@ -39,7 +39,7 @@ class ActivePromotion:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """A confirmation of a fact; `session` is its context, if that was given."""
+    """A confirmation of a fact; `session` is its context, if known."""
 
     actor: str
     session: str | None

@@ -30,7 +30,7 @@ from knowledge_service.ports.queries import (
 )
 
 ExtractionQueue = Literal["rules", "model", "all"]
-"""Which open extractions: those by rules alone, those that a model was chosen for, or all."""
+"""Selects open extractions: those by rules alone, those with a chosen model, or all."""
 
 
 @dataclass(frozen=True, kw_only=True)

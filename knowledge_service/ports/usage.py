@@ -21,7 +21,7 @@ class FactUsage:
 
 @dataclass(frozen=True)
 class UsageContext:
-    """Where facts were used: in a run, in a session, or neither is known."""
+    """The context in which facts were used: a run, a session, or an unknown one."""
 
     run: str | None = None
     session: str | None = None
