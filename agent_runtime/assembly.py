@@ -51,7 +51,7 @@ Tools = dict[AgentTool, Callable[..., Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Connections:
-    """The transports and the clock of the runtime; tests pass their own."""
+    """The transports, clock, retry policy and traces of the runtime; tests pass their own."""
 
     model: httpx2.AsyncBaseTransport | None = None
     knowledge: httpx.AsyncBaseTransport | None = None

@@ -5,11 +5,14 @@ The policies do not apply to users with the verb `approve` on cells (the roles e
 all others the API server requires the true user name of the creator, and refuses what would evade a
 limit. That includes the deletion of Cells that others created, because a Cell with other limits
 could replace each. It also includes what makes the garbage collector delete a Cell, or holds up its
-deletion: its ownerReferences and its finalizers. A verdict on a Mission, and the approval of a
-Cell, name the user who gives it, whatever their rights: the API server compares the annotation with
-the request. An object that is created with these annotations, as by a restore, is not checked: a
-new run ignores verdicts on earlier work, and only approvers may create approved Cells. The
-expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
+deletion: its ownerReferences and its finalizers.
+
+A verdict on a Mission, and the approval of a Cell, name the user who gives it, whatever their
+rights: the API server compares the annotation with the request. An object that is created with
+these annotations, as by a restore, is not checked: a new run ignores verdicts on earlier work, and
+only approvers may create approved Cells.
+
+The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
 `python -m kais.admission [--check]` writes the files of the chart, or only compares them.
 """

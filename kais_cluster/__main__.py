@@ -93,6 +93,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Exit on SIGTERM, so that the caller of a background build also ends its compiler.
+    # SIGTERM raises SystemExit, so that a background build that is ended also ends its compiler.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
 """`kais-knowledge-client`: recall, remember, correct and record episodes, from any Python image.
 
-The address, token and run come from the environment of the cell's pod. Exit status: 0 success, 1
-rejected by the service, 2 invalid arguments, 7 service unreachable.
+The address, token and run come from the environment of the cell's pod. Exit status: 0 success,
+1 rejected by the service, 2 invalid arguments, 7 service unreachable.
 """
 
 from __future__ import annotations

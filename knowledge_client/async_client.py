@@ -624,7 +624,7 @@ class AsyncKnowledgeClient:
         return await self._send(requests.issue_ticket(call))
 
     async def verify_ticket(self, ticket: str) -> models.VerifiedTicket:
-        """Return the caller of a ticket that was issued for calls to the user of this client."""
+        """Verify a ticket for a call to the principal of this client; return its caller."""
         return await self._send(requests.verify_ticket(models.VerifyTicketIn(ticket=ticket)))
 
     async def ready(self) -> models.Health:

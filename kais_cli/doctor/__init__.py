@@ -1,1 +1,1 @@
-"""`kais doctor`: checks that everything is installed and compatible, and your permissions."""
+"""`kais doctor`: checks the installation, its versions, and the user's permissions."""

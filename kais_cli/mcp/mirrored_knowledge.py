@@ -1,8 +1,8 @@
 """The knowledge of one person, with a memory file that follows the graph.
 
 The file is imported before the first call about the graph. From then on the service is the source
-of truth: the file follows what this client saves, and is rewritten if another client has changed
-the graph. The file has the entities of one scope. Imported and new entities get this scope.
+of truth: the file follows what this client saves, and is rewritten if another program has changed
+it. The file has the entities of one scope. Imported and new entities get this scope.
 """
 
 from __future__ import annotations
