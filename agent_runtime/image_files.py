@@ -1,8 +1,8 @@
 """Removes what no runtime imports from its image, and compiles the rest, while the image is built.
 
-The wheel of kais has all its programs; a pod of a cell needs one. Bytecode of all packages would
-take as much space as this and 30 MB more: the SDKs have thousands of modules that no cell imports.
-Without any, the pod of each attempt compiles for seconds.
+The wheel of kais contains all of its programs, and the pod of a cell needs one. The bytecode of all
+packages would take 30 MB more, because the SDKs have thousands of modules that no cell imports.
+Without any bytecode, the pod of each attempt would compile for seconds.
 """
 
 from __future__ import annotations
