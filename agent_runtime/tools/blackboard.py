@@ -73,12 +73,12 @@ class Blackboard:
         return {AgentTool.BLACKBOARD: self.blackboard}
 
     async def blackboard(self, mark: str = "", topic: str = "") -> str:
-        """Read the marks that agents of your team left, newest first, and leave one if you like.
+        """Read the marks of your team, newest first, and leave a mark of your own.
 
         Args:
-            mark: What you want to leave for the others; empty only reads.
-            topic: A few words that the mark is about; without a mark, only marks with this topic
-                are shown.
+            mark: A note for the other agents. Leave it empty to read only.
+            topic: The topic of the mark, in a few words. If the mark is empty, only marks with this
+                topic are shown.
         """
         if len(mark) > MARK_CHARACTERS or len(topic) > TOPIC_CHARACTERS:
             raise ToolError(

@@ -140,7 +140,7 @@ class AdditionsAnswer(ToolAnswer):
 
 
 class DeletedAnswer(ToolAnswer):
-    """That the call deleted what was there."""
+    """The result of a deletion; what does not exist is ignored."""
 
     success: bool
     message: str

@@ -131,7 +131,7 @@ class TeamRecallArguments(RecallArguments):
 
 
 class LaunchArguments(ToolArguments):
-    """What to launch."""
+    """The Blueprint to launch, with its parameters."""
 
     blueprint: str = Field(min_length=1, max_length=253, description="Name of the Blueprint.")
     parameters: dict[str, Any] = Field(
