@@ -189,8 +189,8 @@ class Blackboard:
 def _read(folder: int, name: str) -> Mark | None:
     """Read a mark; None if the file is not a valid mark."""
     try:
-        handle = os.open(name, _READ, dir_fd=folder)
-        with os.fdopen(handle, "rb") as file:
+        # `open` closes the descriptor of a folder; `os.fdopen` leaves it open.
+        with open(name, "rb", opener=lambda *_: os.open(name, _READ, dir_fd=folder)) as file:
             content = file.read(_FILE_BYTES + 1)
         if len(content) > _FILE_BYTES:
             return None

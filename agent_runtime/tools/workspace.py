@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Literal
 
 from agent_runtime.errors import ToolError
 from agent_runtime.prompt import FILE_TAG, FILES_TAG, Framing
@@ -56,12 +56,10 @@ class Workspace:
         """
         if not 0 <= offset <= _MAX_OFFSET:
             raise ToolError(f"offset must be between 0 and {_MAX_OFFSET}")
-        with self._parent(path) as (folder, name):
-            handle = os.open(name, os.O_RDONLY | _FILE, dir_fd=folder)
-            with os.fdopen(handle, "rb") as file:
-                _require_file(handle, path)
-                file.seek(offset)
-                content = file.read(READ_BYTES + 1)
+        with self._parent(path) as (folder, name), _open(name, "rb", folder=folder) as file:
+            _require_file(file.fileno(), path)
+            file.seek(offset)
+            content = file.read(READ_BYTES + 1)
         text = content[:READ_BYTES].decode("utf-8", "replace")
         frame = self.framing.wrap(FILE_TAG, text, {"path": path})
         if len(content) > READ_BYTES:
@@ -78,12 +76,13 @@ class Workspace:
         data = content.encode("utf-8", "replace")
         if len(data) > WRITE_BYTES:
             raise ToolError(f"the content has {len(data)} bytes, and the maximum is {WRITE_BYTES}")
-        with self._parent(path, creates=True) as (folder, name):
-            handle = os.open(name, os.O_WRONLY | os.O_CREAT | _FILE, 0o644, dir_fd=folder)
-            with os.fdopen(handle, "wb") as file:
-                _require_file(handle, path)
-                file.truncate()
-                file.write(data)
+        with (
+            self._parent(path, creates=True) as (folder, name),
+            _open(name, "wb", folder=folder) as file,
+        ):
+            _require_file(file.fileno(), path)
+            file.truncate()
+            file.write(data)
         self.written_sizes[path] = len(data)
         return f"wrote {len(data)} bytes to {path}"
 
@@ -139,6 +138,15 @@ def _parts(path: str) -> list[str]:
     if parts[:2] == ["shared", topology_files.BLACKBOARD_FOLDER]:
         raise ToolError(f"{path} belongs to the tool blackboard")
     return parts
+
+
+def _open(name: str, mode: Literal["rb", "wb"], *, folder: int) -> IO[bytes]:
+    """Open a file of a folder, and leave no descriptor behind if the name is a folder.
+
+    `os.fdopen` would leave one: it does not close what it refuses.
+    """
+    flags = _FILE | (os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_CREAT)
+    return open(name, mode, opener=lambda *_: os.open(name, flags, 0o644, dir_fd=folder))
 
 
 def _make_folder(name: str, folder: int) -> None:

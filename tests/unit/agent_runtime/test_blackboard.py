@@ -18,6 +18,10 @@ from kais.topology import RouteRule, Routing
 from tests.agent_attempts import World, cell_spec, system_text
 
 
+def open_descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
 class Clock:
     def __init__(self) -> None:
         self.at_s = 1_800_000_000.0
@@ -142,6 +146,17 @@ async def test_what_is_no_mark_is_left_out_and_counted(tmp_path: Path, content: 
     seen = await team.cell().blackboard("fine")
     assert "fine" in seen
     assert seen.endswith("[1 entries left out: too large, or no marks]")
+
+
+async def test_a_folder_among_the_marks_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    (team.shared / FOLDER / "forged.json").mkdir(parents=True)
+    await team.cell().blackboard("fine")
+    before = open_descriptors()
+    for _ in range(10):
+        seen = await team.cell().blackboard()
+        assert seen.endswith("[1 entries left out: too large, or no marks]")
+    assert open_descriptors() == before
 
 
 async def test_links_lead_nowhere(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +7,10 @@ from agent_runtime.agent.frames import PydanticFraming
 from agent_runtime.errors import ToolError
 from agent_runtime.tools import workspace
 from agent_runtime.tools.workspace import Workspace
+
+
+def open_descriptors():
+    return len([*Path("/proc/self/fd").iterdir()])
 
 
 @pytest.fixture
@@ -84,6 +89,15 @@ async def test_a_folder_is_no_file(files):
         await files.read_file("shared")
     with pytest.raises(ToolError, match="shared/absent does not exist"):
         await files.read_file("shared/absent")
+
+
+async def test_a_folder_that_is_read_leaves_no_descriptor_open(files):
+    (files.shared / "folder").mkdir()
+    before = open_descriptors()
+    for _ in range(10):
+        with pytest.raises(ToolError, match="shared/folder"):
+            await files.read_file("shared/folder")
+    assert open_descriptors() == before
 
 
 async def test_a_long_file_is_read_in_parts(files):
