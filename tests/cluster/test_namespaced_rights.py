@@ -54,6 +54,31 @@ def test_all_of_the_cluster_is_watched_by_a_cluster_role(helm: Path):
     assert not [b for b in bodies if "watched" in b["metadata"]["name"]]
 
 
+PROXY = {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get", "create"]}
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "role"),
+    [
+        ((), ("ClusterRole", "kais-operator", None)),
+        (("namespaces={a}",), ("Role", "kais-operator-watched", "a")),
+    ],
+)
+def test_only_an_operator_outside_of_the_cluster_gets_the_proxy_of_services(
+    helm: Path, namespaces: tuple[str, ...], role: tuple[str, str, str | None]
+):
+    def with_proxy(*values: str) -> list[tuple[str, str, str | None]]:
+        return [
+            (body["kind"], body["metadata"]["name"], body["metadata"].get("namespace"))
+            for body in rendered(helm, *namespaces, *values, namespace="home")
+            if PROXY in (body.get("rules") or [])
+        ]
+
+    assert with_proxy("operator.replicas=0") == [role]
+    for replicas in (1, 2):
+        assert with_proxy(f"operator.replicas={replicas}") == []
+
+
 def kubeconfig_of(plane: ControlPlane, namespace: str, folder: Path) -> Path:
     """Write a kubeconfig that logs in as the operator's ServiceAccount and as nobody else."""
     config = json.loads(plane.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
