@@ -30,6 +30,7 @@ EXAMPLE_FOLDER = Path(__file__).resolve().parent
 NAMESPACE = "demo"
 BLUEPRINT = "namespace-doctor"
 AGENT_BLUEPRINT = "log-explainer"
+FILES = ("networkpolicy.yaml", "rbac.yaml", "broken-pods.yaml")
 AGENT_FOLDER = Path("../log-explainer")
 PATIENCE_S = 180.0  # pods fail within 20 s on an idle machine; the rest is for a busy one
 
@@ -94,9 +95,8 @@ def prepare(terminal: Terminal) -> None:
         terminal.run_checked("kubectl", "create", "namespace", NAMESPACE)
     else:
         say(f"  namespace {NAMESPACE} is there from an earlier run and is used as it is")
-    terminal.run_checked(
-        "kubectl", "apply", "-n", NAMESPACE, "-f", "rbac.yaml", "-f", "broken-pods.yaml"
-    )
+    files = [part for name in FILES for part in ("-f", name)]
+    terminal.run_checked("kubectl", "apply", "-n", NAMESPACE, *files)
     seconds = wait_until(
         lambda: not unexplained_pods(terminal),
         describe_remaining=lambda: unexplained_pods(terminal),

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kais import blueprint_rendering
+import demo
+from kais import blueprint_rendering, labels
 from kais.resources import kinds
 from kais.resources.blueprint import Blueprint
+from kais_cluster import charts
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples/namespace-doctor"
@@ -43,6 +45,31 @@ def test_doctor_may_read_pods_and_events_and_nothing_else() -> None:
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]}
     ]
+
+
+def test_only_cells_and_the_operator_may_connect_to_the_cells_of_the_demo() -> None:
+    (policy,) = manifests("networkpolicy.yaml")
+
+    cell = {labels.ROLE: labels.ROLE_CELL}
+    operator = {"app.kubernetes.io/name": "kais", "app.kubernetes.io/component": "operator"}
+    home = {"kubernetes.io/metadata.name": charts.NAMESPACE}
+    assert policy["kind"] == "NetworkPolicy"
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": cell},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [
+                    {"podSelector": {"matchLabels": cell}},
+                    {
+                        "namespaceSelector": {"matchLabels": home},
+                        "podSelector": {"matchLabels": operator},
+                    },
+                ]
+            }
+        ],
+    }
+    assert "networkpolicy.yaml" in demo.FILES
 
 
 def test_broken_pods_run_an_image_of_the_node_or_one_that_nobody_serves() -> None:
