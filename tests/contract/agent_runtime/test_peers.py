@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from agent_runtime.service import card, task_store
-from agent_runtime.tools import peers
+from agent_runtime.tools import peer_client, peers
 from kais import a2a, topology_files
 from kais.topology import RouteRule, Routing
 from tests.agent_attempts import cell_spec, system_text, user_text
@@ -187,6 +187,19 @@ async def test_a_ticket_for_another_cell_is_refused_by_the_callee(tmp_path: Path
     text = 'peer-unavailable: <peer name="critic-0">refuses the call: HTTP 403</peer>'
     assert json.loads(tool_text(world)) == {"error": text}
     assert not other.calls
+
+
+async def test_a_peer_that_is_down_is_an_answer_for_the_mind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_client, "REACH_S", 0.0)
+    network = Network()
+    world = lead(tmp_path / "lead", network, Knowledge())
+    task = await work(world)
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    text = 'peer-unavailable: <peer name="critic-0">does not answer: no such host</peer>'
+    assert json.loads(tool_text(world)) == {"error": text}
+    assert network.hosts == ["team-critic-0"]
 
 
 async def test_the_failure_of_a_peer_names_its_class(tmp_path: Path) -> None:

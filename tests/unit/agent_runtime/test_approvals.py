@@ -97,3 +97,31 @@ async def test_decision_of_another_process_is_noticed_after_the_state_could_not_
     assert "cannot read decisions about calls: the state is locked" in caplog.text
     other.close()
     state.close()
+
+
+async def test_call_whose_arguments_changed_after_its_approval_fails_the_attempt(
+    tmp_path: Path,
+) -> None:
+    state = state_with_task(tmp_path)
+    approvals = Approvals(state, SystemClock())
+
+    async def approve() -> None:
+        for call in approvals.of_task("task"):
+            decision = ApprovalDecision(
+                call=call.call, sha256=call.sha256, decision="approve", by="ana"
+            )
+            approvals.decide(decision)
+
+    rules = {"write_file": ApprovalRule(timeout_s=HOUR, fails=False)}
+    gate = ApprovalGate("task", rules, approvals, lambda event: None, approve)
+    async with asyncio.timeout(60):
+        assert await gate.refusal("call", "write_file", {"path": "fix.md"}) is None
+        assert await gate.refusal("call", "write_file", {"path": "fix.md"}) is None
+        with pytest.raises(AgentError) as caught:
+            await gate.refusal("call", "write_file", {"path": "other.md"})
+    failure = caught.value.failure
+    assert failure.reason is FailureClass.TOOL_FAILED
+    assert failure.message == (
+        "the arguments of write_file changed after its approval was asked for"
+    )
+    state.close()

@@ -134,6 +134,7 @@ def test_the_exit_status_says_whether_another_attempt_makes_sense(reason, status
             ),
         ),
         (["shell", "recall"], "spec.tools: not yet supported: shell; remove them"),
+        (["spawn_cell"], "spec.tools: not yet supported: spawn_cell; remove them"),
     ],
 )
 def test_tools_that_a_mind_cannot_have_are_named(names, problem):

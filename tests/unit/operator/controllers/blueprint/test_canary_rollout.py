@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from kais import canary, labels
+from kais import canary, labels, names
+from kais.resources.blueprint import BlueprintKnowledge, KnowledgePolicy
+from kais.resources.blueprint_instance import BlueprintInstance
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.controllers.blueprint_instance.decide import child_manifests
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import errors, models
 from tests.fakes import blueprints, uses
@@ -70,6 +74,19 @@ async def test_a_new_revision_is_a_canary_and_the_old_one_keeps_serving() -> Non
         ),
     )
     assert events(fake) == ["CanaryBegun"]
+
+
+def test_the_lots_of_canary_and_holdout_are_independent() -> None:
+    policy = BlueprintKnowledge(policy=KnowledgePolicy.HOLDOUT, holdout_percent=50)
+    instance = BlueprintInstance.from_dict(blueprints.instance())
+
+    def lots(uid: str) -> tuple[bool, str]:
+        arm = child_manifests.arm_of(instance, policy, {}, run_id=names.run_id(uid))
+        return canary.is_drawn(uid, revision=2, percent=50), arm
+
+    counts = Counter(lots(f"uid-{number}") for number in range(2000))
+    assert len(counts) == 4
+    assert all(430 < count < 570 for count in counts.values()), counts
 
 
 async def test_without_rollout_a_new_revision_serves_at_once() -> None:
