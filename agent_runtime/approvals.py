@@ -196,11 +196,11 @@ class ApprovalGate:
                 f"the arguments of {tool} changed after its approval was asked for",
             )
         if recorded_call.outcome is None:
-            self.sink(AgentEvent("decision", f"{tool} waits for an approval: {text}"))
+            self.sink(AgentEvent("approval", f"{tool} waits for an approval: {text}"))
             await self.changed()
             expires_s = datetime.fromisoformat(recorded_call.expires_at).timestamp()
             recorded_call = await self.approvals.wait(recorded_call, expires_s)
-            self.sink(AgentEvent("decision", sentence(recorded_call)))
+            self.sink(AgentEvent("approval", sentence(recorded_call)))
             await self.changed()
         return self._outcome(rule, recorded_call)
 

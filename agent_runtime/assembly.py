@@ -235,6 +235,8 @@ def open_recorder(
     key: ModelKey,
     run: RunContext,
     stack: AsyncExitStack,
+    *,
+    clock: Clock,
 ) -> EventSink:
     """Return the sink of events: the record of the run, if there is one."""
     if run.run_id is None:
@@ -244,6 +246,7 @@ def open_recorder(
         run_id=run.run_id,
         attempt=run.attempt or 1,
         mask=key.mask,
+        clock=clock,
         refs=mission_refs({"cell": settings.cell}),
     )
     stack.push_async_callback(recorder.close)

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import pydantic
 
 from agent_runtime.events import AgentEvent
+from agent_runtime.money.meter import Clock
 from knowledge_client import errors, models
 
 CONTENT_CHARACTERS: Final = 4000
@@ -46,12 +48,14 @@ class EpisodeRecorder:
         run_id: str,
         attempt: int,
         mask: Callable[[str], str],
+        clock: Clock,
         refs: Sequence[models.Ref] = (),
     ) -> None:
         self._client = client
         self._run_id = run_id
         self._attempt = attempt
         self._mask = mask
+        self._clock = clock
         self._refs = tuple(refs)
         self._unsent: list[models.EpisodeIn] = []
         self._count = 0
@@ -90,6 +94,7 @@ class EpisodeRecorder:
             content=content,
             error_signature=event.signature[:512] if event.signature else None,
             refs=self._refs,
+            at=datetime.fromtimestamp(self._clock.now_s(), UTC),
         )
 
     async def _send_all(self) -> None:

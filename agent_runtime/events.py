@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-EventType = Literal["message", "decision", "tool_call", "tool_result", "error"]
+EventType = Literal[
+    "message", "decision", "tool_call", "tool_result", "error", "retry", "approval", "review"
+]
 
 
 @dataclass(frozen=True)

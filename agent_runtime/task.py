@@ -235,7 +235,9 @@ class Attempt:
             available |= assembly.knowledge_tools(settings, client, framing, run)
             if AgentTool.ASK_PEER in config.tools:
                 available |= self._peer_tool(client, framing, meter)
-            sink = assembly.open_recorder(settings, client, self._key, run, stack)
+            sink = assembly.open_recorder(
+                settings, client, self._key, run, stack, clock=self._connections.clock
+            )
         return assembly.select_tools(config, available), sink
 
     def _peer_tool(

@@ -111,7 +111,9 @@ class MeteredModel(WrapperModel):
         response = await self._send(sent, model_settings, model_request_parameters)
         if self._log is not None:
             self._log.save([*messages, response])
-        calls = reporting.report_response(response, self._supervision.sink)
+        calls = reporting.report_response(
+            response, self._supervision.sink, is_review=self._supervision.is_review
+        )
         self._progress.add_tool_calls(calls)
         return response
 
@@ -220,6 +222,10 @@ class MeteredModel(WrapperModel):
             )
         if delay is None:
             raise failed.error from error
+        limit = self._supervision.policy.tries
+        self._supervision.sink(
+            AgentEvent("retry", f"try {tries + 1} of {limit} of a call of the model")
+        )
         await self._supervision.sleep(delay)
 
 

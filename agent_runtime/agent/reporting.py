@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pydantic_ai import messages
 
-from agent_runtime.events import AgentEvent, EventSink
+from agent_runtime.events import AgentEvent, EventSink, EventType
 
 
 def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> messages.ModelResponse:
@@ -51,12 +51,15 @@ def report_request(request: messages.ModelMessage, sink: EventSink) -> None:
                 continue
 
 
-def report_response(response: messages.ModelResponse, sink: EventSink) -> list[str]:
-    """Report an answer, and return its tool calls as texts."""
+def report_response(
+    response: messages.ModelResponse, sink: EventSink, *, is_review: bool
+) -> list[str]:
+    """Report an answer, and return its tool calls as texts; the end of a review is its verdict."""
     calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
     text = "".join(part.content for part in response.parts if isinstance(part, messages.TextPart))
     if text.strip():
-        sink(AgentEvent("message" if calls else "decision", text))
+        conclusion: EventType = "review" if is_review else "decision"
+        sink(AgentEvent("message" if calls else conclusion, text))
     described = [f"{call.tool_name} {call.args_as_json_str()}" for call in calls]
     for call in described:
         sink(AgentEvent("tool_call", call))

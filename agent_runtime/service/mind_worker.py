@@ -211,7 +211,14 @@ class MindWorker:
                 functools.partial(self.state.save_peer_approvals, assignment.task), changed
             )
             available |= self._peer_tool(assignment, meter, framing, self.knowledge, peer_approvals)
-            sink = assembly.open_recorder(self.settings, self.knowledge, self.key, run, stack)
+            sink = assembly.open_recorder(
+                self.settings,
+                self.knowledge,
+                self.key,
+                run,
+                stack,
+                clock=self.connections.clock,
+            )
         servers = assembly.open_servers(
             self.settings,
             self.config,

@@ -13,7 +13,17 @@ from knowledge_client.models.facts import Ref
 RunOutcome = Literal[
     "Succeeded", "Failed", "TimedOut", "BudgetExceeded", "Cancelled", "InfrastructureFailed"
 ]
-EpisodeType = Literal["message", "decision", "tool_call", "tool_result", "error", "check"]
+EpisodeType = Literal[
+    "message",
+    "decision",
+    "tool_call",
+    "tool_result",
+    "error",
+    "check",
+    "retry",
+    "approval",
+    "review",
+]
 
 
 class EpisodeIn(WireModel):

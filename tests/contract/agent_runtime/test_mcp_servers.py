@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runtime.agent.frames import PydanticFraming
 from agent_runtime.errors import ToolError
 from agent_runtime.server_tools import ServerReports
+from agent_runtime.tools import mcp_http
 from agent_runtime.tools.mcp_servers import McpServers, ServerAccess
 from kais import a2a, mcp_servers
 from kais.agent_results import AgentResult
@@ -206,6 +207,32 @@ async def test_headers_come_from_the_secret_and_no_others_are_sent(tmp_path: Pat
         *("accept", "accept-encoding", "authorization", "connection", "content-length"),
         *("content-type", "host", "mcp-method", "mcp-name", "mcp-protocol-version", "user-agent"),
     }
+
+
+async def test_headers_that_a_library_adds_are_not_sent() -> None:
+    sent: list[httpx2.Headers] = []
+
+    def respond(asked: httpx2.Request) -> httpx2.Response:
+        sent.append(asked.headers)
+        return httpx2.Response(202, headers={"set-cookie": "session=1"})
+
+    [server] = mcp_servers.parse([Tool.from_dict(entry("http://cluster.example/mcp"))])
+    transport = mcp_http.ServerTransport(
+        httpx2.MockTransport(respond), server, None, lambda secret: None
+    )
+    added = {
+        "Authorization": "Bearer own",
+        "Cookie": "a=b",
+        "traceparent": "00-1",
+        "tracestate": "x",
+    }
+    async with mcp_http.create_client(transport) as client:
+        for _ in range(2):
+            response = await client.post(server.url, headers=added)
+    assert "set-cookie" not in response.headers
+    assert len(sent) == 2
+    for headers in sent:
+        assert not {name.lower() for name in added} & set(headers)
 
 
 async def test_a_missing_secret_is_named_and_nothing_is_sent(tmp_path: Path) -> None:

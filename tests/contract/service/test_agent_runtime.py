@@ -182,6 +182,7 @@ rules:
     episodes = (await connect("operator").list_episodes("run-1", namespace="demo")).episodes
     assert [(episode.type, episode.content.partition(" ")[0]) for episode in episodes] == [
         ("error", "model-unavailable:"),
+        ("retry", "try"),
         ("message", "I"),
         ("tool_call", "remember"),
         ("tool_call", "remember"),
@@ -190,7 +191,14 @@ rules:
         ("decision", "Done."),
     ]
     assert episodes[0].error_signature == "model-unavailable"
-    assert {(ref.type, ref.id) for ref in episodes[0].refs} == {("cell", "critic-0")}
+    assert episodes[1].content == "try 2 of 3 of a call of the model"
+    for episode in episodes:
+        assert {(ref.type, ref.id) for ref in episode.refs} == {("cell", "critic-0")}
+        assert episode.attempt == 1
+        assert episode.at is not None
+    assert [episode.seq for episode in episodes] == list(range(1, 9))
+    times = [episode.at for episode in episodes if episode.at]
+    assert times == sorted(times)
 
 
 async def test_failure_of_an_attempt_is_its_last_episode(

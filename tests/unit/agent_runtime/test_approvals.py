@@ -13,6 +13,7 @@ from agent_runtime import approvals as approvals_module
 from agent_runtime.approvals import ApprovalGate, Approvals
 from agent_runtime.clock import SystemClock
 from agent_runtime.errors import AgentError
+from agent_runtime.events import AgentEvent
 from agent_runtime.mind import ApprovalRule
 from agent_runtime.state import State, TaskRow
 from agent_runtime.tickets import Caller
@@ -55,10 +56,16 @@ async def test_decision_that_comes_while_the_task_is_shown_as_waiting_counts_at_
                 approvals.decide(decided)
 
     rules = {"write_file": ApprovalRule(timeout_s=HOUR, fails=False)}
-    gate = ApprovalGate("task", rules, approvals, lambda event: None, decide)
+    events: list[AgentEvent] = []
+    gate = ApprovalGate("task", rules, approvals, events.append, decide)
     async with asyncio.timeout(60):
         refusal = await gate.refusal("call", "write_file", {"path": "fix.md"})
     assert (refusal is None) is (decision == "approve")
+    assert [event.type for event in events] == ["approval", "approval"]
+    waits, decided = (event.content for event in events)
+    assert waits == 'write_file waits for an approval: {"path": "fix.md"}'
+    verb = "may run: approved" if decision == "approve" else "was not called: denied"
+    assert decided.startswith(f"write_file {verb} by ana at ")
     state.close()
 
 

@@ -236,8 +236,19 @@ async def test_half_a_character_in_a_tool_call_is_replaced():
     call = messages.ToolCallPart("read\ud800", '{"path": "shared/\udc80"}')
     response = reporting.masked(messages.ModelResponse(parts=[call]), lambda text: text)
     events = []
-    assert reporting.report_response(response, events.append) == ['read? {"path":"shared/?"}']
+    calls = reporting.report_response(response, events.append, is_review=False)
+    assert calls == ['read? {"path":"shared/?"}']
     assert [event.content for event in events] == ['read? {"path":"shared/?"}']
+
+
+@pytest.mark.parametrize(("is_review", "kind"), [(False, "decision"), (True, "review")])
+def test_the_end_of_a_review_is_an_event_of_its_own_kind(is_review, kind):
+    parts = [messages.TextPart('{"verdict": "approve", "reasons": "It is complete."}')]
+    events = []
+    reporting.report_response(
+        messages.ModelResponse(parts=parts), events.append, is_review=is_review
+    )
+    assert [event.type for event in events] == [kind]
 
 
 async def test_half_a_character_in_an_answer_is_replaced(tmp_path):
