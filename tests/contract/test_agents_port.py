@@ -242,10 +242,9 @@ async def test_only_the_path_of_a_card_is_used(connect: Connect) -> None:
     assert {path.partition("/")[0] for path in server.paths} == {"lead.demo.svc:8080"}
 
 
-async def test_operator_that_lost_its_memory_finds_the_task_of_our_runtime(
-    connect: Connect,
-) -> None:
-    server = Server(is_ours=True)
+@pytest.mark.parametrize("is_ours", [True, False], ids=["by its id", "in the list of the run"])
+async def test_operator_that_lost_its_memory_finds_the_task(*, is_ours: bool) -> None:
+    server = Server(is_ours=is_ours)
     app = server.app()
     clock = FakeClock()
 
