@@ -7,6 +7,7 @@ Each part of a path is opened relative to the folder before it and never through
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from kais.agent_tools import AgentTool
 READ_BYTES: Final = 64 * 1024
 WRITE_BYTES: Final = 1024 * 1024
 MAX_ENTRIES: Final = 500
+LISTED_CHARACTERS: Final = 48 * 1024
+"""Longest list of a folder; escaped, it stays below the limit that would cut its frame."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAX_OFFSET: Final = 2**62
@@ -98,9 +101,7 @@ class Workspace:
             names = sorted(_entry(entry) for entry in entries)
         if not names:
             return "the folder is empty"
-        if len(names) > MAX_ENTRIES:
-            names = [*names[:MAX_ENTRIES], f"[{len(names) - MAX_ENTRIES} more]"]
-        return self.framing.wrap(FILES_TAG, "\n".join(names), {"path": path})
+        return self.framing.wrap(FILES_TAG, "\n".join(_bounded(names)), {"path": path})
 
     @contextmanager
     def _parent(self, path: str, *, creates: bool = False) -> Iterator[tuple[int, str]]:
@@ -165,6 +166,13 @@ def _entry(entry: os.DirEntry[str]) -> str:
     """Return the name of an entry; a name that is not UTF-8 is listed, but cannot be opened."""
     name = os.fsencode(entry.name).decode("utf-8", "replace")
     return f"{name}/" if entry.is_dir(follow_symlinks=False) else name
+
+
+def _bounded(names: list[str]) -> list[str]:
+    """Leave out the entries that do not fit, and say how many."""
+    lengths = itertools.accumulate(len(name) + 1 for name in names)
+    count = sum(length <= LISTED_CHARACTERS for length in itertools.islice(lengths, MAX_ENTRIES))
+    return names if count == len(names) else [*names[:count], f"[{len(names) - count} more]"]
 
 
 def _explanation(error: OSError, path: str) -> str:

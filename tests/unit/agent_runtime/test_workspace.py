@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.agent import agent_run
 from agent_runtime.agent.frames import PydanticFraming
 from agent_runtime.errors import ToolError
 from agent_runtime.tools import workspace
@@ -130,6 +131,14 @@ async def test_a_large_folder_is_listed_in_part(files):
         (files.shared / f"{number:04}").touch()
     lines = (await files.list_files("shared")).splitlines()
     assert (len(lines), lines[-1]) == (501, "[2 more]</files>")
+
+
+async def test_a_folder_of_long_names_is_listed_in_part_and_stays_in_its_frame(files):
+    for number in range(500):
+        (files.shared / f"{number:03}{'<file>' * 42}").touch()
+    listed = await files.list_files("shared")
+    assert len(listed) < agent_run.TOOL_RESULT_CHARACTERS
+    assert listed.endswith(" more]</files>")
 
 
 async def test_a_name_that_is_no_utf8_does_not_break_the_listing(files):
