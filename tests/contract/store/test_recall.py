@@ -74,6 +74,41 @@ def test_equal_scores_keep_the_order_of_ids(store: Store) -> None:
     assert contents(store, "rain", limit=7) == [f"rain {n}" for n in range(7)]
 
 
+def test_confidence_is_read_to_the_last_bit(store: Store) -> None:
+    confidences = [1 / 3, 0.1 + 0.2, 1e-300, 5e-324, 1.0, 0.0, 0.9999999999999999]
+    rows = [new_fact(f"rain {n}", confidence=value) for n, value in enumerate(confidences)]
+    store.remember(rows, actor=PERSON)
+    hits = store.search(Search(VIEW, "rain", 10)).hits
+    found = {hit.fact.content: hit.fact.confidence.hex() for hit in hits}
+    assert found == {f"rain {n}": value.hex() for n, value in enumerate(confidences)}
+    parts = {hit.fact.content: hit.parts["x_confidence"] for hit in hits}
+    assert parts == {f"rain {n}": 0.9 + 0.2 * value for n, value in enumerate(confidences)}
+
+
+def test_any_text_is_read_as_it_was_written(store: Store) -> None:
+    contents_written = [
+        'rain "quoted" \\ and /',
+        "rain\ttab\r\nline \u2028",
+        "rain \U0001f327 \u00e9 \x7f",
+    ]
+    tags = ('a"b', "ü", "\\")
+    rows = [new_fact(content, tags=tags) for content in contents_written]
+    written = store.remember(rows, actor=PERSON)
+    ids = [result.fact_id for result in written]
+    hits = store.search(Search(VIEW, "rain", 10)).hits
+    facts = [store.fact(fact_id, VIEW) for fact_id in ids]
+    assert [next(hit.fact for hit in hits if hit.fact.id == fact_id) for fact_id in ids] == facts
+
+
+def test_match_behind_a_thousand_rejected_ones_is_found(store: Store) -> None:
+    for start in range(0, 1000, 200):
+        store.remember([new_fact(f"rain {start + n}") for n in range(200)], actor=PERSON)
+    store.remember([new_fact("rain fell for many hours on the roof", kind="warning")], actor=PERSON)
+    assert contents(store, "rain", filters={"kinds": ("warning",)}) == [
+        "rain fell for many hours on the roof"
+    ]
+
+
 def test_what_was_just_remembered_is_found(store: Store) -> None:
     for n in range(3):
         store.remember([new_fact(f"colour number {n}")], actor=PERSON)
