@@ -13,7 +13,7 @@ import sys
 import msgspec
 
 from knowledge_service.analysis_worker import messages, version
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.search.text import batch_analysis
 
 

@@ -1,7 +1,7 @@
 """Has large batches analysed by a worker process during an import, to use a second core.
 
-The worker starts when several large batches arrive within a short time, and ends by itself when it
-is idle. While it starts, is busy or has failed, this process analyses the texts. The worker has no
+The worker starts when two large batches arrive within a short time, and ends by itself when it is
+idle. While it starts, is busy or has failed, this process analyses the texts. The worker has no
 state, so nothing is lost when it ends or hangs.
 """
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 import msgspec
 
 from knowledge_service.analysis_worker import messages, version
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch
 
@@ -29,8 +29,8 @@ _DECODER = msgspec.msgpack.Decoder(AnalysedBatch)
 # Minimum number of facts in a batch; for fewer, the transfer costs more than it saves.
 _MIN_FACTS = 32
 # This number of batches within this time counts as an import. A single batch is analysed before a
-# worker could start.
-_MIN_BATCHES, _WINDOW_S = 8, 10.0
+# worker is ready, which takes about as long as the analysis of ten batches of 200 facts.
+_MIN_BATCHES, _WINDOW_S = 2, 10.0
 _IDLE_S = 30.0
 # A batch of short facts takes about 5 ms, a large one less than a second for each
 # `_BYTES_PER_SECOND`. A caller that has waited longer analyses the batch itself.

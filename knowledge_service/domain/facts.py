@@ -11,12 +11,11 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
 from knowledge_service.domain import (
-    conversation_metadata,
     fact_fields,
     promotion,
     prompt_injection,
@@ -26,6 +25,7 @@ from knowledge_service.domain import (
 )
 from knowledge_service.domain.access_control import PLATFORM
 from knowledge_service.domain.fact_fields import FactFields
+from knowledge_service.domain.fact_text import FactText, rendering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -192,23 +192,6 @@ def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
 def merged_flags(flags: tuple[str, ...], added: Sequence[str]) -> tuple[str, ...]:
     """Merge flags without duplicates; existing flags come first."""
     return tuple(dict.fromkeys((*flags, *added))) if flags or added else ()
-
-
-class FactText(NamedTuple):
-    """The text of a fact without data, key, validity or alias."""
-
-    kind: str
-    content: str
-    title: str | None
-    tags: tuple[str, ...]
-
-    @property
-    def rendering(self) -> str:
-        """Return the `rendering` of a fact with this text, provided that no gate changes it."""
-        if not (self.title or self.tags):
-            return self.content
-        tags = tuple(facts.merge_tags((), self.tags))
-        return rendering({"title": self.title, "content": self.content, "tags": tags})
 
 
 def text_of(body: FactIn) -> FactText | None:
@@ -381,22 +364,6 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
         schema_equality.compared_data(fact.get("schema"), fact.get("data")),
     )  # fmt: skip
     return bytes.fromhex(facts.equality_hash_hex(statement))
-
-
-def rendering(fact: Mapping[str, Any]) -> str:
-    """Return the text to index from a fact's fields in the event log.
-
-    It includes the first day of validity, so that a query with that day matches, and speaker and
-    time from the data.
-    """
-    since = fact.get("valid_from")
-    day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
-    turn = conversation_metadata.parse(fact.get("data"))
-    parts = (
-        fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day,
-        turn.speaker, turn.time_text,
-    )  # fmt: skip
-    return "\n".join(part for part in parts if part)
 
 
 def canonical(value: Any) -> str:

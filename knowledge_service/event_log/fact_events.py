@@ -11,7 +11,8 @@ from typing import Any
 
 from kais import facts as kais_facts
 from knowledge_service.domain import fact_fields
-from knowledge_service.domain.facts import key_hash, rendering
+from knowledge_service.domain.fact_text import rendering
+from knowledge_service.domain.facts import key_hash
 from knowledge_service.event_log.events import Event
 
 Part = Mapping[str, Any]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge_service.domain.facts import rendering
+from knowledge_service.domain.fact_text import rendering
 
 TYPE = "row.kept"
 

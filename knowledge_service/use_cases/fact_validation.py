@@ -14,7 +14,8 @@ from knowledge_client.models import AliasIn, FactIn, ProblemViolation, Ref, Run,
 from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.access_control import realm_of
 from knowledge_service.domain.fact_fields import STORED_FIELDS
-from knowledge_service.domain.facts import FactText, NewFact
+from knowledge_service.domain.fact_text import FactText
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody, SecretRefused, TooLarge
 from knowledge_service.search.text import batch_analysis

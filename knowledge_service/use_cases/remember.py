@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import FactIn, Remembered
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.domain.principals import Principal
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch

@@ -9,7 +9,7 @@ from datetime import datetime
 import anyio
 
 from knowledge_service.clock import Clock
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.extraction.job import Models
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store

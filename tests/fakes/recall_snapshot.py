@@ -10,6 +10,7 @@ from knowledge_client.models import Fact
 from knowledge_service.domain import chart_statements
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
+from knowledge_service.search.postings.documents import Document
 from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.bm25 import Related, Scores
@@ -78,7 +79,7 @@ class MemoryRows:
 
 
 def scored(
-    documents: Mapping[int, Sequence[segment.Document]],
+    documents: Mapping[int, Sequence[Document]],
     question: Mapping[str, float],
     related: Related | None = None,
 ) -> bm25.Scores:

@@ -9,25 +9,14 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge_service.search.postings.documents import Document
+
 MAX_LENGTH = 65_535
 """The maximum length; a longer document counts as one of this many terms."""
 MAX_FREQUENCY = 255
 """The maximum frequency; a term that occurs more often in a document counts this often."""
 TOMBSTONE = 0
 """The number in the place of an erased document; no fact has it. It has no terms and length 0."""
-
-
-@dataclass(frozen=True)
-class Document:
-    """The index form of a text: its term numbers, ascending, with their frequencies.
-
-    A document without terms keeps only its position.
-    """
-
-    number: int
-    length: int
-    terms: tuple[int, ...]
-    frequencies: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge_service.search.postings import segment
+from knowledge_service.search.postings.documents import Document
 from knowledge_service.search.postings.segment import (
     MAX_FREQUENCY,
     MAX_LENGTH,
     TOMBSTONE,
-    Document,
     Segment,
     gaps,
 )

@@ -12,7 +12,7 @@ import msgspec
 
 from kais import facts as kais_facts
 from knowledge_service.domain import text_screening
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.search.text import term_ids
 
 

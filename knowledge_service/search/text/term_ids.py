@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Mapping
 
-from knowledge_service.search.postings.segment import Document
+from knowledge_service.search.postings.documents import Document
 from knowledge_service.search.text import analyser
 
 

@@ -9,6 +9,8 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ import pytest
 
 from knowledge_service.analysis_worker.client import AnalysisWorker
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.facts import FactText
+from knowledge_service.domain.fact_text import FactText
 from knowledge_service.ports import Listing
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
@@ -127,6 +129,17 @@ def test_what_is_found_there_is_found_here(worker: AnalysisWorker) -> None:
     for number in range(5):
         assert_finds_all(worker, number)
     assert is_alive(pid)
+
+
+def test_process_imports_no_library_that_only_the_service_needs() -> None:
+    program = (
+        "import sys, knowledge_service.analysis_worker.__main__;"
+        "print([name for name in ('numpy', 'pydantic', 'httpx', 'apsw') if name in sys.modules])"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert completed.stdout == "[]\n"
 
 
 def test_killed_process_is_done_without_and_comes_again_after_a_while(

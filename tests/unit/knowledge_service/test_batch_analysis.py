@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import FactIn, FactsIn, ScopeConfig
 from knowledge_service.domain import facts, text_screening
-from knowledge_service.domain.facts import FactText, NewFact
+from knowledge_service.domain.fact_text import FactText
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.principals import Principal, administrator
 from knowledge_service.errors import ServiceError
 from knowledge_service.search.text import batch_analysis, term_ids

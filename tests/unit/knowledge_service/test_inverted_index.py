@@ -14,6 +14,7 @@ from knowledge_service.search.postings import (
     segment,
     segment_codec,
 )
+from knowledge_service.search.postings.documents import Document
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
 from tests.fakes import recall_snapshot
@@ -21,7 +22,7 @@ from tests.fakes import recall_snapshot
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
 
 
-def documents(texts: list[list[str]]) -> list[segment.Document]:
+def documents(texts: list[list[str]]) -> list[Document]:
     return [term_ids.document(100 + n, Counter(text)) for n, text in enumerate(texts)]
 
 
@@ -123,7 +124,7 @@ def test_blanked_document_leaves_the_index_as_if_it_had_come_without_a_word(
     texts: list[list[str]], at: int
 ) -> None:
     at = min(at, len(texts) - 1)
-    empty = segment.Document(segment.TOMBSTONE, 0, (), ())
+    empty = Document(segment.TOMBSTONE, 0, (), ())
     remaining_documents = [empty if n == at else d for n, d in enumerate(documents(texts))]
     blanked = [
         segment_codec.erase_document(row, at - row.first) if 0 <= at - row.first < row.size else row

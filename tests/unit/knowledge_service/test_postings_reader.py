@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge_service.search.postings import merge_policy, reader, segment, segment_codec
 from knowledge_service.search.postings.cache import LruCache, VersionedCache
+from knowledge_service.search.postings.documents import Document
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import term_ids
 from tests.fakes import recall_snapshot
@@ -20,13 +21,13 @@ MESSAGES = [f"w{n}" for n in range(40)]
 ROOMY = 1 << 24
 
 
-def documents(seed: int, count: int) -> list[segment.Document]:
+def documents(seed: int, count: int) -> list[Document]:
     dice = random.Random(seed)  # noqa: S311 - cases of a test
     texts = [[*dice.choices(MESSAGES, k=dice.randint(0, 12)), f"own{n}"] for n in range(count)]
     return [term_ids.document(7 * n, Counter(text)) for n, text in enumerate(texts)]
 
 
-def packed(matching_documents: list[segment.Document]) -> list[segment_codec.Row]:
+def packed(matching_documents: list[Document]) -> list[segment_codec.Row]:
     return (
         list(merge_policy.pack_tail(segment.build(matching_documents), 0))
         if matching_documents
@@ -102,9 +103,7 @@ def test_question_asked_again_reads_nothing() -> None:
 def test_term_that_lies_across_two_others_is_not_found() -> None:
     # The bytes of terms 1 and 2 hold those of `across`, off by half a term.
     across = 2 << 32
-    matching_documents = [
-        segment.Document(n, 2, (1, 2), (1, 1)) for n in range(segment_codec.SHARD_SIZE)
-    ]
+    matching_documents = [Document(n, 2, (1, 2), (1, 1)) for n in range(segment_codec.SHARD_SIZE)]
     rows = recall_snapshot.MemoryRows({1: packed(matching_documents)})
     postings = reading_of(rows, across)
     assert postings == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.domain import conversation_metadata, facts
+from knowledge_service.domain import conversation_metadata, fact_text
 from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking import near_duplicates
 from knowledge_service.search.ranking.candidates import Candidate
@@ -92,7 +92,7 @@ def test_any_data_is_read(data: object) -> None:
 
 def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
     data = {"speaker": "Anna", "date": "8 May, 2023", "note": "unseen"}
-    text = facts.rendering({"content": "to Lisbon", "tags": (), "data": data})
+    text = fact_text.rendering({"content": "to Lisbon", "tags": (), "data": data})
     assert text.split("\n") == ["to Lisbon", "Anna", "8 May, 2023"]
 
 
@@ -114,7 +114,7 @@ def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(fields: dict[str, Any
         "content": new.content, "title": new.title, "subject": new.subject, "tags": new.tags,
         "data": new.data, "valid_from": since,
     }  # fmt: skip
-    assert new.rendering == facts.rendering(part)
+    assert new.rendering == fact_text.rendering(part)
 
 
 @pytest.mark.parametrize(
