@@ -115,6 +115,8 @@ def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
 def _reason_other_data(fact: Record, filters: Filters) -> str | None:
     if filters.schema is not None and fact.schema_ != filters.schema:
         return f"its schema is {fact.schema_ or 'not set'}, not {filters.schema}"
+    if not filters.facets:  # each recall filters dozens of rows, and few have facets
+        return None
     missing = (facet for facet in filters.facets if not has_facet(fact.data, facet))
     lacking = next(missing, None)
     return f"its data does not have {lacking.name}={lacking.value}" if lacking else None

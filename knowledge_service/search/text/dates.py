@@ -155,7 +155,8 @@ def _of_calendar(question: str) -> list[Moment | Span]:
 
 def comparisons(question: str) -> dict[Moment, Span]:
     """Return the dates that follow "before", "after" or "since", each with the span it limits."""
-    return dict(_find_comparisons(question)) if _CALENDAR.search(question) else {}
+    has_comparison = _COMPARED.search(question) and _CALENDAR.search(question)
+    return dict(_find_comparisons(question)) if has_comparison else {}
 
 
 def _find_comparisons(question: str) -> Iterator[tuple[Moment, Span]]:
