@@ -24,7 +24,8 @@ _MESSAGE_LIMIT = 1024  # the API's bound of an Event's message
 _APPLY_QUERY = {"force": "true", "fieldManager": names.MANAGER_CHILDREN}
 _STATUS_QUERY = {"force": "true", "fieldManager": names.MANAGER_STATUS}
 _METADATA_QUERY = {"fieldManager": names.MANAGER_METADATA}
-_CREATE_QUERY = {"fieldManager": names.MANAGER_CHILDREN}
+_CREATE_QUERY = {"fieldManager": names.MANAGER_CHILDREN, "fieldValidation": "Ignore"}
+"""By default the API server looks for unknown fields and warns of them, which nobody reads here."""
 
 
 class ApiCluster:
