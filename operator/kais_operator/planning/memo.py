@@ -9,13 +9,13 @@ import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from msgspec import json
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
-A = TypeVar("A")
+P = ParamSpec("P")
 _DIGEST_BYTES = 16
 
 
@@ -49,19 +49,21 @@ def digest(tree: Any) -> bytes:
     return hashlib.blake2b(json.encode(tree), digest_size=_DIGEST_BYTES).digest()
 
 
-def by_identity(*, capacity: int) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
-    """Cache the results of a function by the identity of its argument, which must be immutable.
+def by_identity(*, capacity: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Cache the results of a function by the identity of its arguments, which must be immutable.
 
-    This is for models that take long to compare, such as the Cell that a reconcile reads.
+    This is for models that take long to compare, such as the Cell that a reconcile reads. Pass each
+    argument in the same way in every call, by position or by name.
     """
 
-    def decorate(function: Callable[[A], R]) -> Callable[[A], R]:
-        # Each argument is kept with its result, so no other object can take its identity.
-        results: RecentResults[int, tuple[A, R]] = RecentResults(capacity)
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        # The arguments are kept with their result, so no other object can take their identity.
+        results: RecentResults[tuple[object, ...], tuple[object, R]] = RecentResults(capacity)
 
         @functools.wraps(function)
-        def remembered(argument: A) -> R:
-            return results.get(id(argument), lambda: (argument, function(argument)))[1]
+        def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
+            key = (*map(id, args), *((name, id(value)) for name, value in kwargs.items()))
+            return results.get(key, lambda: ((args, kwargs), function(*args, **kwargs)))[1]
 
         return remembered
 

@@ -50,3 +50,19 @@ def test_arguments_stay_alive_so_that_no_other_object_takes_their_identity():
         return str(numbers)
 
     assert [text([number]) for number in range(500)] == [f"[{number}]" for number in range(500)]
+
+
+def test_a_result_belongs_to_all_of_its_arguments_and_their_names():
+    calls: list[tuple[object, ...]] = []
+
+    @memo.by_identity(capacity=8)
+    def pair(first: str, *, second: str = "", third: str = "") -> str:
+        calls.append((first, second, third))
+        return first + second + third
+
+    assert [pair("a", second="b"), pair("a", third="c"), pair("a", second="b")] == [
+        "ab",
+        "ac",
+        "ab",
+    ]
+    assert len(calls) == 2

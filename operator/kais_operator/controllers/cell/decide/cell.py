@@ -45,6 +45,7 @@ from kais_operator.planning import (
     cell_cost_annotation,
     cost_reservation_annotation,
     costs,
+    memo,
     status_and_events,
 )
 from kais_operator.planning.children import Parent
@@ -241,6 +242,7 @@ def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
     )
 
 
+@memo.by_identity(capacity=64)
 def parent_of(cell: Cell) -> Parent:
     """Return the Cell as the parent of its children."""
     metadata = cell.metadata

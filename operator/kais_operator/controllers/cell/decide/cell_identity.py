@@ -26,6 +26,12 @@ class CellInFormation:
     formation: Formation | None
 
 
+@memo.by_identity(capacity=64)
+def in_formation(cell: Cell, formation: Formation | None) -> CellInFormation:
+    """Return the same object for the same two, so that what follows from it is computed once."""
+    return CellInFormation(cell, formation)
+
+
 @dataclass(frozen=True)
 class CellIdentity:
     """The identity of a cell as others see it.
@@ -119,6 +125,16 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     nearest scope that all of them see as their home. They remember in the scope of their Formation,
     which stays when a cell is renamed.
     """
+    others = tuple(sharing)
+    return _identity(housed, others) if others else _identity_alone(housed)
+
+
+@memo.by_identity(capacity=64)
+def _identity_alone(housed: CellInFormation) -> CellIdentity:
+    return _identity(housed, ())
+
+
+def _identity(housed: CellInFormation, sharing: Iterable[Scope]) -> CellIdentity:
     location = _place(housed)
     home = scopes.nearest_common([location.scope, *sharing])
     return CellIdentity(
@@ -160,6 +176,22 @@ def principal(
     It may write in its own scope. In the scope of its Formation, and in any home that it shares
     with others, it remembers and changes only what it wrote itself.
     """
+    # The two objects are kept with the result, so no other object can take their identity.
+    key = (id(cell), id(cell_identity), account_uid, realm_uid)
+    return _PRINCIPALS.get(
+        key,
+        lambda: (cell, cell_identity, _principal(cell, cell_identity, account_uid, realm_uid)),
+    )[2]
+
+
+_PRINCIPALS: memo.RecentResults[
+    tuple[int, int, str, str], tuple[Cell, CellIdentity, models.PrincipalIn]
+] = memo.RecentResults(64)
+
+
+def _principal(
+    cell: Cell, cell_identity: CellIdentity, account_uid: str, realm_uid: str
+) -> models.PrincipalIn:
     namespace = cell.metadata.namespace
     home, memory = str(cell_identity.scope), str(cell_identity.memory)
     grants = [models.Grant(scope=memory, verbs=("read", "remember"))]

@@ -51,6 +51,7 @@ class Workload:
     service: Body
 
 
+@memo.by_identity(capacity=64)
 def workload(  # noqa: PLR0913 (one argument per source of its fields)
     parent: Parent,
     housed: CellInFormation,
@@ -61,7 +62,10 @@ def workload(  # noqa: PLR0913 (one argument per source of its fields)
     defaults: Mapping[str, Any] = NO_DEFAULTS,
     agents: AgentSettings = NO_AGENTS,
 ) -> Workload:
-    """Build the Deployment and the Service of a service cell; `defaults` are its pod fields."""
+    """Build the Deployment and the Service of a service cell; `defaults` are its pod fields.
+
+    Computed once while a cell is settled: a reconcile decides several times.
+    """
     cell = housed.cell
     shaped = pod_field_merge.with_defaults(cell, defaults)
     selector = selector_of(cell)
@@ -158,6 +162,20 @@ def defaults_of(
     So new defaults of the installation restart no pod. Anyone who may edit the Deployment may have
     changed the recorded ones, which therefore may contain only what a Cell may set.
     """
+    return _same_object(_defaults_of(housed, live, parent=parent, policy=policy))
+
+
+_USED_DEFAULTS: memo.RecentResults[bytes, Mapping[str, Any]] = memo.RecentResults(64)
+
+
+def _same_object(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return one object for equal defaults, by which results are kept."""
+    return _USED_DEFAULTS.get(memo.digest(defaults), lambda: defaults)
+
+
+def _defaults_of(
+    housed: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
+) -> Mapping[str, Any]:
     present = policy.defaults_of(housed.cell.metadata.namespace)
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return present

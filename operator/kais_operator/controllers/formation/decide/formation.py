@@ -34,6 +34,7 @@ from kais_operator.planning import (
     children,
     cost_reservation_annotation,
     costs,
+    memo,
     status_and_events,
 )
 from kais_operator.planning.children import ChildDecision, Parent
@@ -174,6 +175,7 @@ def is_desired(formation: Formation, name: str) -> bool:
     return name in desired_names(formation)
 
 
+@memo.by_identity(capacity=16)
 def cell_bodies(formation: Formation) -> list[Body]:
     """Build all desired Cells, in the order of the spec."""
     return [
