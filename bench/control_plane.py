@@ -96,7 +96,7 @@ async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[objec
     ]
     requests: list[object] = [
         count,
-        *(f"{usage.requests[verb] / count:.1f}" for verb in _VERBS),
+        *(f"{usage.requests_of(verb) / count:.1f}" for verb in _VERBS),
         *(
             f"{at_applied.reconciles[kind] / (count * per_instance):.1f}"
             f" ({usage.reconciles[kind] / (count * per_instance):.1f})"

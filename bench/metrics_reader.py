@@ -15,12 +15,23 @@ PORT = 18998
 
 @dataclass(frozen=True)
 class Reading:
-    """What the operator has used so far, its render workers apart from it."""
+    """What the operator has used so far, its render workers apart from it.
+
+    Attributes:
+        requests: by verb and resource, such as `patch status cells`.
+        reconciles: by kind.
+        cpu_s: processor time of the operator.
+        render_s: processor time of its render workers.
+    """
 
     requests: Counter[str]
     reconciles: Counter[str]
     cpu_s: float
     render_s: float
+
+    def requests_of(self, verb: str) -> int:
+        """Count the requests of a verb for all resources."""
+        return sum(n for key, n in self.requests.items() if key.rpartition(" ")[0] == verb)
 
     def since(self, earlier: "Reading") -> "Reading":
         return Reading(

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from bench import __main__ as bench
-from bench import kro, shares
+from bench import kro, metrics_reader, shares
 
 
 @pytest.mark.parametrize("name", bench.BENCHES)
@@ -82,3 +82,11 @@ def test_a_leaf_of_kais_is_a_template_of_kro_without_what_the_control_plane_wrot
             "spec": {"selector": {"kais.io/cell": f"{name}-left"}, "ports": []},
         },
     }
+
+
+def test_requests_of_a_verb_are_counted_for_all_resources() -> None:
+    requests = Counter(
+        {"create pods": 2, "create events": 1, "patch status cells": 4, "patch cells": 3}
+    )
+    reading = metrics_reader.Reading(requests, Counter(), 0.0, 0.0)
+    assert [reading.requests_of(verb) for verb in ("create", "patch", "patch status")] == [3, 3, 4]
