@@ -62,7 +62,7 @@ class Api:
             base_url=cluster["server"],
             verify=context,
             headers={"User-Agent": "kais-bench"},
-            timeout=httpx.Timeout(60, read=300),
+            timeout=httpx.Timeout(60, read=300, pool=None),  # a burst waits for connections
             trust_env=False,
         )
 
