@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,28 @@ async def test_a_message_comes_with_recalled_facts_and_their_receipt(tmp_path: P
     assert question["query"] == "Review it."
     assert (question["run"], question["attempt"]) == ("run-1", 1)
     assert (question["limit"], question["max_tokens"]) == (20, 1500)
+
+
+async def test_work_on_a_message_reads_no_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = ServiceWorld(
+        tmp_path,
+        ANSWER,
+        environment={"KNOWLEDGE_SERVICE_URL": "http://knowledge.example"},
+        knowledge=httpx.MockTransport(lambda _: httpx.Response(404)),
+    )
+    reads: list[object] = []
+
+    def read_certificates(self: ssl.SSLContext, *arguments: object, **keywords: object) -> None:
+        del self
+        reads.append((arguments, keywords))
+
+    async with world.running() as running, running.client() as client:
+        monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", read_certificates)
+        await collect(client.send_message(request(message("Review it.", context="run-1"))))
+    assert len(world.calls) == 1
+    assert reads == []
 
 
 async def test_a_peer_cannot_place_facts_or_feedback(tmp_path: Path) -> None:
