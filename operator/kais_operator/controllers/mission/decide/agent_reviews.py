@@ -121,7 +121,7 @@ def with_verdict(
         end_message = f"{summary}; {name} reviews it"
         if judged.trouble is not None:
             end_message += f": {judged.end_message}"
-        return replace(attempt, end_message=end_message)
+        return replace(attempt, trouble=judged.trouble, end_message=end_message)
     return _judged(attempt, name, summary, task)
 
 

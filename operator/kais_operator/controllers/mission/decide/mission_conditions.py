@@ -313,7 +313,8 @@ def _in_review(evaluated: EvaluatedMission, last: Attempt, count: str) -> Desire
         )
     message = evaluated.obstacle.message if evaluated.obstacle else last.end_message
     message = f"attempt {count} is being reviewed: {message}"
-    return conditions.unknown(ConditionType.SUCCEEDED, Reason.REVIEW_RUNNING, message)
+    reason = last.trouble or Reason.REVIEW_RUNNING
+    return conditions.unknown(ConditionType.SUCCEEDED, reason, message)
 
 
 def _review_message(evaluated: EvaluatedMission, last: Attempt) -> str:

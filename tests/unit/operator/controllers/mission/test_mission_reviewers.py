@@ -16,7 +16,8 @@ from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.mission.observe import mission
 from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.reconciler import Reconciler
-from kais_operator.planning.agent_tasks import AgentTask, TaskState
+from kais_operator.manager.reference_index import ReferenceIndex
+from kais_operator.planning.agent_tasks import AgentReply, AgentTask, TaskState
 from kais_operator.planning.plan import Body, ObjectRef, SendMessage
 from tests.fakes import services, teams
 from tests.fakes.teams import MISSION, condition, status
@@ -110,6 +111,30 @@ async def test_template_or_cell_as_reviewer_gets_objective_criteria_and_framed_a
         "attempt 1 of 3 is being reviewed: the agent answered; critic-0 reviews it",
     )
     assert status(fake)["review"] == {"status": "Pending"}
+
+
+async def test_mission_whose_reviewer_hangs_ranks_like_others_until_it_answers() -> None:
+    fake = await under_review()
+    index = ReferenceIndex()
+    index.update(MISSION, fake.cluster.read(MISSION), is_deleted=False)
+    assert index.is_under_way(MISSION)
+    answers, fake.agents.card = fake.agents.card, AgentReply(problem="no answer within 5 s")
+    await passes(fake)
+    index.update(MISSION, fake.cluster.read(MISSION), is_deleted=False)
+    assert not index.is_under_way(MISSION)
+    assert condition(fake, "Succeeded") == (
+        "Unknown",
+        "WaitingForPods",
+        (
+            "attempt 1 of 3 is being reviewed: the agent answered; critic-0 reviews it: "
+            "the cell does not answer: no answer within 5 s"
+        ),
+    )
+    fake.agents.card = answers
+    await passes(fake)
+    index.update(MISSION, fake.cluster.read(MISSION), is_deleted=False)
+    assert index.is_under_way(MISSION)
+    assert condition(fake, "Succeeded")[1] == "ReviewRunning"
 
 
 async def test_approval_is_success_and_the_cost_of_the_review_counts_for_the_run() -> None:
