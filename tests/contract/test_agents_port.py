@@ -26,6 +26,7 @@ from a2a.types import TaskState as WireState
 from starlette.applications import Starlette
 
 from kais import a2a, trace_context
+from kais_operator.agents import client
 from kais_operator.agents.client import A2aAgents
 from kais_operator.planning.agent_tasks import AgentReply, TaskState
 from kais_operator.planning.plan import AgentAddress, AgentCall, ObjectRef, SendMessage
@@ -184,9 +185,11 @@ def call(attempt: int = 1) -> AgentCall:
     )
 
 
-async def until(agents: A2aAgents, is_reached: Callable[[AgentReply], bool]) -> AgentReply:
+async def until(
+    agents: A2aAgents, is_reached: Callable[[AgentReply], bool], asked: AgentCall | None = None
+) -> AgentReply:
     for _ in range(1000):
-        reply = await agents.reply_to(call())
+        reply = await agents.reply_to(asked or call())
         await asyncio.sleep(0.01)
         if is_reached(reply):
             return reply
@@ -391,11 +394,87 @@ async def test_message_is_undelivered_if_it_never_had_a_connection(
     await agents.close()
 
 
-@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
-async def test_end_of_a_task_is_noticed_without_another_question(
-    connect: Connect, is_ours: bool
+async def test_end_of_a_task_of_our_runtime_comes_with_the_answer_to_its_message(
+    connect: Connect,
 ) -> None:
-    server = Server(is_ours, streaming=True)
+    server = Server(is_ours=True, streaming=True)
+    agents = connect(server)
+    noticed: asyncio.Queue[ObjectRef] = asyncio.Queue()
+    agents.on_end(noticed.put_nowait)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    server.clock.advance(7)
+    assert is_working(await agents.reply_to(call()))
+    server.finish.set()
+    async with asyncio.timeout(10):
+        assert await noticed.get() == MISSION
+    server.status = 503
+    assert has_ended(await agents.reply_to(call())), "nothing has to be asked any more"
+    assert (server.streams, noticed.qsize()) == (0, 0)
+
+
+async def test_message_does_not_wait_for_its_task_if_nothing_follows_tasks() -> None:
+    server, clock = Server(is_ours=True), FakeClock()
+    agents = A2aAgents(
+        httpx.ASGITransport(server.app()), FakeKnowledge(clock=clock), is_leader=lambda: True,
+        clock=clock, follows=False,
+    )  # fmt: skip
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, lambda reply: is_working(reply) and not reply.is_sending)
+    server.finish.set()
+    await agents.close()
+
+
+async def test_message_does_not_wait_for_its_task_while_as_many_as_allowed_do(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_FOLLOWED", 1)
+    server = Server(is_ours=True)
+    agents = connect(server)
+    for attempt in (1, 2):
+        agents.send(SendMessage(call(attempt), "why?"))
+    await until(agents, lambda _: len(server.texts) == 2)
+    await until(agents, lambda reply: is_working(reply) and reply.is_sending)
+    await until(agents, lambda reply: not reply.is_sending, call(2))
+    server.finish.set()
+
+
+async def test_task_that_works_longer_than_its_message_waits_is_followed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, clock = Server(is_ours=True, streaming=True), FakeClock()
+    inner = httpx.ASGITransport(server.app())
+    messages = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        response = asyncio.ensure_future(inner.handle_async_request(request))
+        if b"SendMessage" not in request.content:
+            return await response
+        messages.append(response)
+        raise httpx.ReadTimeout("no answer within a minute", request=request)
+
+    agents = A2aAgents(
+        httpx.MockTransport(answer), FakeKnowledge(clock=clock), is_leader=lambda: True,
+        clock=clock, follows=True,
+    )  # fmt: skip
+    noticed: asyncio.Queue[ObjectRef] = asyncio.Queue()
+    agents.on_end(noticed.put_nowait)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    assert not agents.is_undelivered(call())
+    clock.advance(7)
+    await until(agents, lambda _: server.streams > 0)
+    server.finish.set()
+    async with asyncio.timeout(10):
+        assert await noticed.get() == MISSION
+    assert has_ended(await agents.reply_to(call()))
+    assert "not answered" not in caplog.text
+    await asyncio.gather(*messages)
+    await agents.close()
+
+
+async def test_end_of_a_task_is_noticed_without_another_question(connect: Connect) -> None:
+    server = Server(is_ours=False, streaming=True)
     agents = connect(server)
     noticed: asyncio.Queue[ObjectRef] = asyncio.Queue()
     agents.on_end(noticed.put_nowait)
@@ -414,7 +493,7 @@ async def test_end_of_a_task_is_noticed_without_another_question(
 
 
 async def test_task_of_a_server_without_streams_is_not_followed(connect: Connect) -> None:
-    server = Server(is_ours=True)
+    server = Server(is_ours=False)
     agents = connect(server)
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
@@ -426,7 +505,7 @@ async def test_task_of_a_server_without_streams_is_not_followed(connect: Connect
 
 
 async def test_stream_that_ends_before_its_task_is_not_opened_again_at_once() -> None:
-    server, clock = Server(is_ours=True, streaming=True), FakeClock()
+    server, clock = Server(is_ours=False, streaming=True), FakeClock()
     inner = httpx.ASGITransport(server.app())
     streams = []
 

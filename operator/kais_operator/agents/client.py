@@ -4,8 +4,10 @@ Messages are sent in the background, because a server that is not ours may answe
 is done. The state of a message is lost when this process ends. The tasks of our own runtime are
 then read by their ids, which follow from the message.
 
-The event stream of a working task is followed if the transport allows it. The end of the stream
-only triggers a read of the task; without a stream, tasks are polled.
+If the transport allows it, the answer to a message to our own runtime is awaited for a minute: it
+arrives when the task ends, and contains the result. A task that works without such a request is
+followed by its event stream, whose end only triggers a read of the task. Without either, tasks are
+polled.
 """
 
 from __future__ import annotations
@@ -30,7 +32,6 @@ from a2a.types import (
     Message,
     Part,
     Role,
-    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -56,8 +57,10 @@ _ASK_S, _SEND_S = 5.0, 3600.0
 """Timeouts: a server that is not ours may answer a message only when its work is done."""
 _TICKET_RESERVE = timedelta(seconds=15)
 _CARD_AGE = timedelta(seconds=60)
-_MAX_FOLLOWED = 100
-"""The maximum number of tasks that are followed, each with a connection; others are only polled."""
+MAX_FOLLOWED = 100
+"""The maximum number of awaited or followed tasks, each with a connection; others are polled."""
+_AWAIT_S = 60.0
+"""How long the answer to a message is awaited: networks may drop idle connections."""
 _FOLLOWED_AFTER = timedelta(seconds=6)
 """A task is followed after working for this long; before, it is polled at least every 1.5 s."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
@@ -92,14 +95,16 @@ class _Sent:
 
     Attributes:
         sending: runs until the server has answered.
+        is_awaited: whether the server was told to answer when the task has ended.
         server_task: the id of the task, if the server chose it.
-        answer: the answer of a server that opened no task, or the task that was cancelled.
+        answer: the task that has ended, or the answer of a server that opened none.
         refusal: why the server refused the message.
         is_undelivered: whether no server ever got the message.
         is_cancel_sent: whether the server was asked to cancel the task.
     """
 
     sending: asyncio.Task[None] | None = None
+    is_awaited: bool = False
     server_task: str | None = None
     answer: AgentTask | None = None
     refusal: str | None = None
@@ -256,25 +261,41 @@ class A2aAgents:
     async def _send(self, message: SendMessage, sent: _Sent) -> None:
         call, was_undelivered = message.call, sent.is_undelivered
         try:
-            card = await self._card(call, is_fresh=False)
-            async with self._client(call, card, timeout_s=_SEND_S) as (client, context):
-                sent.is_undelivered = False
-                request = SendMessageRequest(
-                    message=_wire_message(message),
-                    configuration=SendMessageConfiguration(return_immediately=True),
-                )
-                async for event in client.send_message(request, context=context):
-                    if event.HasField("task"):
-                        sent.server_task = event.task.id
-                    elif event.HasField("message"):
-                        sent.answer = task_reader.read_answer(event.message)
+            await self._deliver(message, sent)
         except (*_REFUSALS, pydantic.ValidationError) as exc:
             sent.refusal = _describe(exc)
             logger.warning("%s: message refused: %s", call.address.cell, _describe(exc))
         except _FAILURES as exc:
             if _has_no_connection(exc):
                 sent.is_undelivered = was_undelivered
-            logger.warning("%s: message not sent: %s", call.address.cell, _describe(exc))
+            still_works = sent.is_awaited and isinstance(exc.__cause__, httpx.ReadTimeout)
+            level = logging.DEBUG if still_works else logging.WARNING
+            logger.log(level, "%s: message not answered: %s", call.address.cell, _describe(exc))
+        if sent.answer is not None:
+            self._on_end(call.mission)
+
+    async def _deliver(self, message: SendMessage, sent: _Sent) -> None:
+        call = message.call
+        card = await self._card(call, is_fresh=False)
+        sent.is_awaited = self._may_await(card)
+        timeout_s = _AWAIT_S if sent.is_awaited else _SEND_S
+        opened = self._client(call, card, timeout_s=timeout_s, polling=not sent.is_awaited)
+        async with opened as (client, context):
+            sent.is_undelivered = False
+            request = SendMessageRequest(message=_wire_message(message))
+            async for event in client.send_message(request, context=context):
+                if event.HasField("task"):
+                    sent.server_task = event.task.id
+                    read = task_reader.read_task(event.task)
+                    sent.answer = read if read.state in ENDED else None
+                elif event.HasField("message"):
+                    sent.answer = task_reader.read_answer(event.message)
+
+    def _may_await(self, card: AgentCard) -> bool:
+        """Whether the answer to a message may come when its task ends."""
+        awaited = sum(sent.is_awaited and sent.is_sending for sent in self._sent.values())
+        is_ours = task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION)
+        return self._follows and is_ours and awaited + len(self._followed) < MAX_FOLLOWED
 
     def _follow(self, call: AgentCall, card: AgentCard, sent: _Sent) -> None:
         """Await the end of a task in the background, unless this process does so or just did."""
@@ -282,12 +303,14 @@ class A2aAgents:
         identity = a2a.task_id(a2a.OPERATOR, call.message_id) if is_ours else sent.server_task
         if not self._follows or not card.capabilities.streaming or identity is None:
             return
+        if sent.is_awaited and sent.is_sending:
+            return
         now = self._clock.now()
         if call.message_id not in self._follow_at:
             _bound(self._follow_at)
         follow_at = self._follow_at.setdefault(call.message_id, now + _FOLLOWED_AFTER)
         is_too_early = now < follow_at
-        is_full = len(self._followed) >= _MAX_FOLLOWED
+        is_full = len(self._followed) >= MAX_FOLLOWED
         if call.message_id in self._followed or is_too_early or is_full or not self._is_leader():
             return
         awaiting = self._await_end(call, card, identity)
@@ -362,6 +385,7 @@ class A2aAgents:
         *,
         timeout_s: float = _ASK_S,
         streaming: bool = False,
+        polling: bool = True,
     ) -> AsyncIterator[tuple[Client, ClientCallContext]]:
         parameters = {a2a.TICKET_HEADER: await self._ticket(call)}
         if call.traceparent is not None:
@@ -369,7 +393,7 @@ class A2aAgents:
         context = ClientCallContext(service_parameters=parameters, timeout=timeout_s)
         settings = ClientConfig(
             streaming=streaming,
-            polling=True,
+            polling=polling,
             httpx_client=self._http,
             supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
         )
