@@ -209,6 +209,10 @@ class Reason(StrEnum):
         "ApprovalRequired",
         "a tool call of the agent waits for a person; `kais approvals list` shows it",
     )
+    APPROVAL_LIMIT_REACHED = (
+        "ApprovalLimitReached",
+        "a tool call waits, but a run can have no more approved calls; it ends with its timeout",
+    )
     REVIEW_RUNNING = "ReviewRunning", "a cell reviews the work of the latest attempt"
     REVIEW_FAILED = "ReviewFailed", "the reviewing cell gave no verdict, which is no approval"
     REVIEWER_NOT_ALLOWED = "ReviewerNotAllowed", "a cell cannot review its own work"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kais import approvals, labels
+from kais import approvals, labels, reasons
 from kais.approvals import ApprovalDecision
 from kais.resources.mission import CallApprovalStatus, Mission
 from kais_cli import errors
@@ -131,6 +131,7 @@ def _decide(
             "see `kais approvals list`"
         )
     [(mission, call)] = matches
+    _require_effect(mission)
     verb, reason = decision
     user = session.cluster.user_name()
     decided = ApprovalDecision(
@@ -149,6 +150,19 @@ def _decide(
     )
     session.note(f"{mission.ref}: {call.tool} ({call.call}) {_PARTICIPLES[verb]}")
     return ExitStatus.SUCCEEDED
+
+
+def _require_effect(mission: Mission) -> None:
+    """Require that the operator can still record a decision about a call.
+
+    Raises:
+        Refused: It cannot.
+    """
+    for condition in mission.status.conditions:
+        if condition.reason == reasons.Reason.APPROVAL_LIMIT_REACHED:
+            raise errors.Refused(
+                f"a decision about a call of {mission.ref} has no effect: {condition.message}"
+            )
 
 
 def _pending(mission: Mission, new: ApprovalDecision) -> list[ApprovalDecision]:

@@ -76,6 +76,22 @@ def test_list_names_the_cell_that_wants_to_make_the_call(terminal, cluster):
     assert rows == [["CELL", "CALL"], ["(entry)", "5f0d2b3c-1"], ["critic-0", "6a1e3c4d-2"]]
 
 
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_decision_that_can_have_no_effect_is_refused(terminal, cluster, verb):
+    body = objects.mission(phase="Running", attempt=1)
+    message = "a run can have 100 approved calls, and this one has"
+    body["status"]["approvals"] = [CALL]
+    body["status"]["conditions"] = [
+        {"type": "Succeeded", "status": "Unknown", "message": message,
+         "reason": "ApprovalLimitReached", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+    ]  # fmt: skip
+    cluster.put(body)
+    assert terminal.run("approvals", verb, "5f0d") == ExitStatus.FAILED
+    assert message in " ".join(terminal.err.split())
+    metadata = cluster.get("Mission", "demo", body["metadata"]["name"])["metadata"]
+    assert labels.APPROVAL not in metadata.get("annotations", {})
+
+
 def test_approve_names_call_arguments_and_the_user(terminal, cluster):
     name = put(cluster, CALL)
     assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kais import conditions, labels
-from kais.approvals import CallApproval
+from kais.approvals import MAX_APPROVED, CallApproval
 from kais.conditions import ConditionType, DesiredCondition
 from kais.outcomes import Outcome
 from kais.reasons import Reason
@@ -17,6 +17,7 @@ from kais_operator.controllers.mission.decide import (
     mission_status,
     outcome,
     reviewer_cells,
+    task_approvals,
     tool_approvals,
 )
 from kais_operator.controllers.mission.decide import ledger_calls as decide_ledger
@@ -296,6 +297,14 @@ def _waits_for_approval(
     tools = ", ".join(
         f"{call.tool} of {call.cell}" if call.cell is not None else call.tool for call in waiting
     )
+    observed = evaluated.observed
+    if observed.asking_pod is not None and task_approvals.has_all_approvals(observed.history):
+        message = (
+            f"attempt {count}: {tools} waits for an approval, but a run can have "
+            f"{MAX_APPROVED} approved calls, and this one has; it ends with its timeout, and a "
+            "decision about it has no effect"
+        )
+        return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_LIMIT_REACHED, message)
     message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
     if not evaluated.observed.has_review_policy:
         message += "; this installation has no admission policy, so no author is on record"

@@ -119,7 +119,7 @@ def with_calls(observed: MissionObserved, history: AttemptHistory, now: datetime
         decision.call: decision
         for decision in tool_approvals.read(observed, _open(asking, recorded)).about_calls
     }
-    is_full = _approved_calls(history) >= approvals.MAX_APPROVED
+    is_full = has_all_approvals(history)
     for call in asking.reported:
         earlier = recorded.get(call.call)
         decision = None if is_full else decisions.get(call.call)
@@ -142,9 +142,10 @@ def with_calls(observed: MissionObserved, history: AttemptHistory, now: datetime
     return replace(history, attempts=(*history.attempts[:-1], latest))
 
 
-def _approved_calls(history: AttemptHistory) -> int:
+def has_all_approvals(history: AttemptHistory) -> bool:
+    """Whether a run has as many approved calls as can be recorded; no further one is decided."""
     calls = [call for attempt in history.attempts for call in attempt.approvals]
-    return sum(call.outcome == "approved" for call in calls)
+    return sum(call.outcome == "approved" for call in calls) >= approvals.MAX_APPROVED
 
 
 def poll(

@@ -194,6 +194,9 @@ async def test_calls_beyond_those_that_can_be_recorded_are_not_approved() -> Non
         fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/attempts"]
     )
     assert len(attempt["approvals"]) == approvals.MAX_APPROVED
+    value, reason, message = condition(fake, "Succeeded")
+    assert (value, reason) == ("Unknown", "ApprovalLimitReached")
+    assert "a run can have 100 approved calls, and this one has" in message
 
 
 async def test_denial_holds_for_a_new_pod() -> None:
