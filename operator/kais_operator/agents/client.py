@@ -65,6 +65,10 @@ _FOLLOWED_AFTER = timedelta(seconds=6)
 """A task is followed after working for this long; before, it is polled at least every 1.5 s."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
 """Pause before a task whose stream ended early is followed again."""
+_SILENT_PAUSE = timedelta(seconds=10)
+"""Pause before a cell that did not answer in time is polled again, for whichever mission."""
+_MAX_ASKED_SILENT = 4
+"""The maximum number of such cells that are polled at once: each holds a reconcile for 5 s."""
 _MAX_KEPT = 2000
 """The maximum number of messages, of cards and of tickets in memory; arbitrary."""
 _FAILURES = (
@@ -117,6 +121,14 @@ class _Sent:
 
 
 @dataclass(frozen=True)
+class _Silence:
+    """A cell did not answer in time, and may be asked again at `ask_at`."""
+
+    problem: str
+    ask_at: datetime
+
+
+@dataclass(frozen=True)
 class _Card:
     card: AgentCard
     read_at: datetime
@@ -143,27 +155,31 @@ class A2aAgents:
         self._sent: dict[str, _Sent] = {}
         self._cards: dict[str, _Card] = {}
         self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
+        self._silences: dict[str, _Silence] = {}
+        self._asked_silent: set[str] = set()
         self._follows = follows
         self._followed: dict[str, asyncio.Task[None]] = {}
         self._follow_at: dict[str, datetime] = {}
         self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
-        """Return what the cell reports about a message; an error becomes its `problem`."""
+        """Return what the cell reports about a message; an error becomes its `problem`.
+
+        A request to a cell that hangs holds a reconcile for seconds. So all missions share the next
+        request to such a cell, and few of these cells are polled at once.
+        """
         sent = self._sent.get(call.message_id) or _Sent()
+        silence = self._silences.get(_base(call))
+        if silence is not None and sent.answer is None and not self._may_ask(call, silence):
+            return self._unanswered(call, sent, silence.problem)
         try:
-            async with asyncio.timeout(_ASK_S):
+            async with self._question(call), asyncio.timeout(_ASK_S):
                 card = await self._card(call, is_fresh=False)
                 task = sent.answer or await self._task(call, card, sent)
                 if task is None:  # whether it may be sent again must not depend on an old card
                     card = await self._card(call, is_fresh=True)
         except _FAILURES as exc:
-            return AgentReply(
-                is_sending=sent.is_sending,
-                is_undelivered=self.is_undelivered(call),
-                is_cancel_sent=sent.is_cancel_sent,
-                problem=_describe(exc),
-            )
+            return self._unanswered(call, sent, _describe(exc))
         if task is not None and task.state in ENDED:
             self._forget(call)
         elif task is not None and task.state not in WAITING_FOR_PEOPLE:
@@ -177,6 +193,40 @@ class A2aAgents:
             is_undelivered=self.is_undelivered(call),
             is_cancel_sent=sent.is_cancel_sent,
         )
+
+    def _unanswered(self, call: AgentCall, sent: _Sent, problem: str) -> AgentReply:
+        return AgentReply(
+            is_sending=sent.is_sending,
+            is_undelivered=self.is_undelivered(call),
+            is_cancel_sent=sent.is_cancel_sent,
+            problem=problem,
+        )
+
+    def _may_ask(self, call: AgentCall, silence: _Silence) -> bool:
+        """Whether a cell that did not answer in time may be asked again."""
+        is_free = len(self._asked_silent) < _MAX_ASKED_SILENT
+        is_asked = _base(call) in self._asked_silent
+        return is_free and not is_asked and self._clock.now() >= silence.ask_at
+
+    @contextlib.asynccontextmanager
+    async def _question(self, call: AgentCall) -> AsyncIterator[None]:
+        """Note whether a cell answers in time."""
+        base = _base(call)
+        if base in self._silences:
+            self._asked_silent.add(base)
+        try:
+            yield
+        except _FAILURES as exc:
+            if _is_timeout(exc):
+                _bound(self._silences)
+                self._silences[base] = _Silence(_describe(exc), self._clock.now() + _SILENT_PAUSE)
+            else:
+                self._silences.pop(base, None)
+            raise
+        else:
+            self._silences.pop(base, None)
+        finally:
+            self._asked_silent.discard(base)
 
     def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
         """Have `notify` called with a mission when the task of one of its messages has ended."""
@@ -443,6 +493,14 @@ def _base(call: AgentCall) -> str:
 def _has_no_connection(exc: BaseException | None) -> bool:
     """Whether a request failed before any server could get it."""
     while exc is not None and not isinstance(exc, _WITHOUT_CONNECTION):
+        exc = exc.__cause__
+    return exc is not None
+
+
+def _is_timeout(exc: BaseException | None) -> bool:
+    """Whether a request failed because no answer came in time."""
+    timeouts = (TimeoutError, httpx.TimeoutException)
+    while exc is not None and not isinstance(exc, timeouts):
         exc = exc.__cause__
     return exc is not None
 

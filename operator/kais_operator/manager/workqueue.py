@@ -24,8 +24,7 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 FIRST_BACKOFF_S = 0.2
 BACKOFF_CAP_S = 300.0
 WORKERS = 16
-"""Concurrent reconciles. One that asks a hanging cell takes 5 s and is repeated after 20 s, so 40
-such cells leave half of the workers to others."""
+"""Concurrent reconciles. `agents/client.py` bounds those that poll cells that hang, for 5 s each."""
 
 
 class Backoff(Exception):
