@@ -9,8 +9,6 @@ receives a clone of each repository, and each page is read at a fixed commit.
 The projects have two halves. The first may be looked at while recall is changed.
 """
 
-import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import table
-from bench.recall import marks, training
+from bench.recall import markdown_pages, marks, training
 from bench.recall.evaluation import fts5
 from bench.recall.queries import Question, Set
 from knowledge_client.models import FactIn, RecallIn
@@ -31,8 +29,6 @@ from knowledge_service.use_cases import recall as recall_use_case
 _MARKS = ("MRR", "first", "among 5", "among 10")
 _HEAD = ("half", "questions", "finder", *_MARKS)
 _LIMIT = 20
-_MAX_CHARACTERS = 2000
-_MIN_WORDS = 4
 
 
 @dataclass(frozen=True)
@@ -137,17 +133,6 @@ _TUNING = frozenset({
     "argoproj/argo-cd", "containers/podman", "fluxcd/website", "kubernetes/autoscaler",
     "kubernetes/ingress-nginx", "kubernetes-sigs/external-dns", "traefik/traefik",
 })  # fmt: skip
-_FENCE = re.compile(r"\s*(```|~~~)")
-_HEADING = re.compile(r"(#{1,6})\s+(.*)")
-_LIST_ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
-# Headings that divide the answer to the question above them.
-_PART_OF_ANSWER = re.compile(r"(?i)solution|symptom|examples?:?")
-_MARKUP = (
-    (re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|\{\{.*?\}\}|\{#.*?\}|\[\^\d+\]"), ""),
-    (re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"), r"\1"),
-    (re.compile(r"`|\*\*|__"), ""),
-    (re.compile(r"\s+"), " "),
-)
 
 
 def read(folder: Path) -> tuple[Set, Set]:
@@ -158,7 +143,8 @@ def read(folder: Path) -> tuple[Set, Set]:
     for repository in REPOSITORIES:
         questions = halves[repository.name not in _TUNING]
         for path in repository.faqs + repository.others:
-            for heading, paragraphs in _sections(_page(folder, repository, path)):
+            page = markdown_pages.page(folder, repository.name, repository.commit, path)
+            for heading, paragraphs in markdown_pages.sections(page):
                 for text in paragraphs:
                     names.setdefault(text.lower(), f"{repository.name} {len(facts)}")
                     facts.setdefault(names[text.lower()], FactIn(content=text))
@@ -171,71 +157,7 @@ def read(folder: Path) -> tuple[Set, Set]:
 
 def _asks(heading: str, repository: Repository) -> bool:
     is_question = heading.endswith("?") or repository.symptoms
-    return is_question and len(heading.split()) >= _MIN_WORDS
-
-
-def _page(folder: Path, repository: Repository, path: str) -> str:
-    """Return a page, or all pages below a path that ends with a slash."""
-    clone = folder / repository.name
-    if not clone.exists():
-        url = f"https://github.com/{repository.name}"
-        _git("clone", "--quiet", "--no-checkout", "--filter=blob:none", url, str(clone))
-    if not path.endswith("/"):
-        return _git("-C", str(clone), "show", f"{repository.commit}:{path}")
-    tree = _git("-C", str(clone), "ls-tree", "-r", "--name-only", repository.commit, path)
-    return "\n\n".join(_page(folder, repository, line) for line in tree.splitlines())
-
-
-def _git(*arguments: str) -> str:
-    completed = subprocess.run(
-        ["git", *arguments],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return completed.stdout
-
-
-def _sections(page: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each heading of a Markdown page with the paragraphs and list items below it."""
-    page = re.sub(r"\A---\n.*?\n---\n|<!--.*?-->", "", page, flags=re.DOTALL)
-    heading, level, blocks = "", 0, list[str]()
-    for block in _blocks(page):
-        match = _HEADING.match(block)
-        if not match:
-            blocks.append(block)
-        elif not (len(match[1]) > level and _PART_OF_ANSWER.fullmatch(_plain(match[2]))):
-            yield heading, _texts(blocks)
-            heading, level, blocks = _plain(match[2].strip(" #")), len(match[1]), []
-    yield heading, _texts(blocks)
-
-
-def _blocks(page: str) -> Iterator[str]:
-    """Yield headings, paragraphs and list items; code blocks are left out."""
-    is_code, lines = False, list[str]()
-    for line in [*page.splitlines(), ""]:
-        is_fence = _FENCE.match(line) is not None
-        is_code ^= is_fence
-        is_heading = not is_code and _HEADING.match(line) is not None
-        if lines and (is_fence or is_heading or not line.strip() or _LIST_ITEM.match(line)):
-            yield " ".join(lines)
-            lines = []
-        if is_heading:
-            yield line
-        elif not (is_code or is_fence) and line.strip():
-            lines.append(line.strip())
-
-
-def _texts(blocks: Sequence[str]) -> list[str]:
-    texts = [_plain(block)[:_MAX_CHARACTERS] for block in blocks if not block.startswith("|")]
-    return [text for text in texts if len(text.split()) >= _MIN_WORDS]
-
-
-def _plain(markdown: str) -> str:
-    text = _LIST_ITEM.sub("", markdown, count=1)
-    for pattern, replacement in _MARKUP:
-        text = pattern.sub(replacement, text)
-    return text.strip()
+    return is_question and len(heading.split()) >= markdown_pages.MIN_WORDS
 
 
 def run(folder: Path) -> str:

