@@ -20,7 +20,8 @@ from knowledge_service.search.ranking import ranking
 # They keep and find postings, and never decide what a score is. The analyser has its own version.
 STORAGE = {
     "postings.bisection", "postings.cache", "postings.documents", "postings.hash_index",
-    "postings.merge_policy", "postings.index_rows", "postings.posting_lists", "postings.reader", "postings.scope_layout",
+    "postings.merge_policy", "postings.index_rows", "postings.posting_lists", "postings.reader",
+    "postings.scope_layout",
     "postings.segment", "postings.segment_codec", "ranker_version",
     "text.analyser", "text.batch_analysis", "text.term_ids", "text.trigrams",
 }  # fmt: skip
