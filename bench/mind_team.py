@@ -191,7 +191,7 @@ class MindTeam:
                 step()
                 for line in lines():
                     body = json.loads(line)
-                    name, status = body["metadata"]["name"], body.get("status") or {}
+                    name, status = body["metadata"].get("name"), body.get("status") or {}
                     if name in names and name not in ends and status.get("outcome"):
                         ends[name] = MissionEnd(status, time.time())
         return {
