@@ -116,7 +116,7 @@ class Reason(StrEnum):
     CELLS_READY = "CellsReady", "all cells of the formation are ready"
     WAITING_FOR_CELLS = "WaitingForCells", "cells are not ready; the message names them"
     TOO_MANY_CELLS = "TooManyCells", "the formation has more cells than the maximum"
-    PAUSED = "Paused", "the team has cost its limit per hour; the message says until when it waits"
+    PAUSED = "Paused", "the team has spent its limit per hour; the message says until when it waits"
     BUDGET_RESERVED = (
         "BudgetReserved",
         "other missions have reserved what a limit leaves; the message names it, and what to do",

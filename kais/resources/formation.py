@@ -287,7 +287,7 @@ class FormationStatus(Status):
     paused_until: Timestamp | None = Field(
         default=None,
         description=(
-            "Until when no attempt starts, because the team has cost budget.maxCostPerHour within "
+            "Until when no attempt starts, because the team has spent budget.maxCostPerHour within "
             "the last hour. Unset while it may spend."
         ),
     )

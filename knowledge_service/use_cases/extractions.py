@@ -73,7 +73,7 @@ def replay_extraction(
     calls = job.StoredCalls(store, key, models.now)
     # A call may take minutes and occupies a thread that writes need as well, so only one runs.
     if not models.replaying.acquire(blocking=False):
-        raise Conflict("another replay asks a model now; try again when it has ended")
+        raise Conflict("another replay is asking a model; try again when it has ended")
     try:
         draft = job.draw(store, record, models, model=body.model, ledger=calls)
     except ModelUnusable as exc:

@@ -106,7 +106,7 @@ def find_postings(
             end = sum(counts_before)
             if end > postings:
                 raise segment_codec.CorruptSegment(
-                    "a row of the index has not the postings that it says"
+                    "a row of the index lacks postings that its header states"
                 )
             skipped = end - size
             ordinals.append(data[start + 2 * skipped : start + 2 * end])

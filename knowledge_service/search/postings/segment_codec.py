@@ -177,7 +177,7 @@ def unpack(data: bytes) -> Segment:
         kind, width = ("u1", 1) if 0 < n <= _MAX_BYTE_DOCUMENTS else ("<u2", 2)
         counts = np.frombuffer(data, kind, u, offset)
         if int(counts.sum(dtype=np.int64)) != m:
-            raise CorruptSegment("a row of the index has not the postings that it says")
+            raise CorruptSegment("a row of the index lacks postings that its header states")
         terms = np.repeat(terms, counts)
         ordinals[:] = check_ordinals(
             np.frombuffer(data, kind, m, offset + width * u), n or SHARD_SIZE

@@ -548,7 +548,7 @@ async def test_replay_is_refused_while_another_one_asks_a_model(world: World) ->
     world.extract(models)
     call = ReplayIn(run_id="r", model="small")
     with models.replaying:
-        assert "another replay asks a model" in await refused(
+        assert "another replay is asking a model" in await refused(
             replaying(world, models).replay_extraction(call), ErrorCode.CONFLICT
         )
     assert len(world.server.calls) == 1

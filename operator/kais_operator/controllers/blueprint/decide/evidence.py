@@ -45,7 +45,7 @@ def claims_message(evidence: Evidence | None, stats: models.BlueprintStats | Non
 
 def _measured(stats: models.BlueprintStats | None) -> str:
     if stats is None:
-        return "not told yet"
+        return "not known yet"
     counted = stats.succeeded + stats.failed
     if not counted:
         return "no run that counts"

@@ -128,7 +128,7 @@ def _with_pause(
         return summary
     limit = Decimal(str(budget.max_cost_per_hour))
     message = (
-        f"no attempt starts until {rfc3339(paused_until)}: the team has cost "
+        f"no attempt starts until {rfc3339(paused_until)}: the team has spent "
         f"budget.maxCostPerHour (${limit:f}) within the last hour"
     )
     return conditions.false(ConditionType.READY, Reason.PAUSED, message)

@@ -285,7 +285,7 @@ async def test_what_the_author_claims_stands_beside_what_was_measured() -> None:
     fake = world(blueprints.blueprint(evidence=EVIDENCE))
     await settle(fake)
     assert condition(fake, "Ready")["message"].startswith(
-        "revision 1 serves; its author claims 90%, 284s, $1.20; measured here: not told yet"
+        "revision 1 serves; its author claims 90%, 284s, $1.20; measured here: not known yet"
     )
     for number, outcome in enumerate([*["Succeeded"] * 6, *["Failed"] * 2, None]):
         run = models.RunIn(

@@ -24,7 +24,7 @@ def test_what_is_claimed(claims: dict[str, object] | None, text: str | None) -> 
 @pytest.mark.parametrize(
     ("counts", "text"),
     [
-        pytest.param(None, "not told yet", id="the store has said nothing"),
+        pytest.param(None, "not known yet", id="the store has said nothing"),
         pytest.param({"running": 3}, "no run that counts", id="nothing ended"),
         pytest.param({"succeeded": 6, "failed": 2}, "6 of 8 succeeded", id="rates alone"),
         pytest.param(

@@ -65,7 +65,7 @@ async def test_team_over_its_hour_is_paused_says_until_when_and_goes_on_after() 
         "False",
         "Paused",
         (
-            f"no attempt starts until {until}: the team has cost budget.maxCostPerHour "
+            f"no attempt starts until {until}: the team has spent budget.maxCostPerHour "
             "($1.0) within the last hour"
         ),
     )
@@ -74,7 +74,7 @@ async def test_team_over_its_hour_is_paused_says_until_when_and_goes_on_after() 
         "False",
         "Paused",
         (
-            f"Formation/demo/team is paused until {until}: it has cost budget.maxCostPerHour "
+            f"Formation/demo/team is paused until {until}: it has spent budget.maxCostPerHour "
             "($1.0) within the last hour"
         ),
     )
