@@ -75,7 +75,7 @@ def test_only_an_operator_outside_of_the_cluster_gets_the_proxy_of_services(
         ]
 
     assert with_proxy("operator.replicas=0") == [role]
-    for replicas in (1, 2):
+    for replicas in (1, 2, "null"):  # Kubernetes runs one replica by default
         assert with_proxy(f"operator.replicas={replicas}") == []
 
 
