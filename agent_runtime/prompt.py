@@ -205,7 +205,7 @@ def read_knowledge(file: Path | None) -> Knowledge:
     """Read the recalled facts of an attempt from their file; none if there is no file.
 
     Raises:
-        AgentError: The file exists, but the operator did not write it.
+        AgentError: The file exists, but does not have the form that the operator writes.
     """
     if file is None:
         return Knowledge()
