@@ -138,7 +138,7 @@ class Running:
 
     @asynccontextmanager
     async def client(
-        self, text: str | None = None, *, binding: str = "JSONRPC"
+        self, text: str | None = None, *, binding: str = "JSONRPC", streaming: bool = True
     ) -> AsyncIterator[Client]:
         """The SDK's client, with the ticket of the operator or another one."""
         headers = {a2a.TICKET_HEADER: text or ticket()}
@@ -146,7 +146,7 @@ class Running:
             card_response = await http.get(f"{self.url}{a2a.CARD_PATH}")
             card = card_from(card_response.json(), self.url)
             config = ClientConfig(
-                streaming=True, httpx_client=http, supported_protocol_bindings=[binding]
+                streaming=streaming, httpx_client=http, supported_protocol_bindings=[binding]
             )
             yield await create_client(card, config)
 

@@ -276,6 +276,38 @@ async def test_a_resumed_task_shows_its_usage_before_its_end(tmp_path: Path) -> 
     assert float(metadata(task)[a2a.USAGE_KEY]["estimatedCost"]) > 0
 
 
+STOPPED = """
+rules:
+  - name: hang
+    when: {times: 1}
+    reply: {text: 'word ', endless: true, chunk_delay_s: 0.01}
+  - {name: answer, reply: {text: Nothing is there.}}
+"""
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["by stream", "by its answer"])
+async def test_a_stopped_cell_goes_on_with_a_task_whose_end_is_awaited(
+    tmp_path: Path, *, streaming: bool
+) -> None:
+    world = ServiceWorld(tmp_path, STOPPED)
+    sent = message("Look.", id=WORK, context="run-1")
+
+    async def await_end(running: Running) -> None:
+        async with running.client(streaming=streaming) as client:
+            await collect(client.send_message(request(sent)))
+
+    async with world.running() as running:
+        awaiting = asyncio.create_task(await_end(running))
+        journal = world.models.journal
+        assert await asyncio.to_thread(journal.wait_for_calls, 1, PATIENCE_S)
+    await asyncio.gather(awaiting, return_exceptions=True)
+    async with world.running() as running, running.client() as client:
+        await collect(client.send_message(request(sent)))
+        task = await client.get_task(GetTaskRequest(id=TASK))
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    assert answer(task) == "Nothing is there."
+
+
 async def test_a_damaged_task_fails_and_the_others_go_on(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path, ENDLESS)
     person = ticket(role="person", name="jane", run_id=None, attempt=None)
