@@ -410,6 +410,7 @@ async def test_end_of_a_task_of_our_runtime_comes_with_the_answer_to_its_message
     async with asyncio.timeout(10):
         assert await noticed.get() == MISSION
     server.status = 503
+    server.clock.advance(61)  # the card is read again after a minute
     assert has_ended(await agents.reply_to(call())), "nothing has to be asked any more"
     assert (server.streams, noticed.qsize()) == (0, 0)
 
@@ -440,18 +441,67 @@ async def test_message_does_not_wait_for_its_task_while_as_many_as_allowed_do(
     server.finish.set()
 
 
+async def test_awaited_tasks_leave_no_place_to_followed_ones(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_FOLLOWED", 1)
+    server = Server(is_ours=True, streaming=True)
+    agents = connect(server)
+    agents.send(SendMessage(call(1), "why?"))
+    await until(agents, lambda reply: is_working(reply) and reply.is_sending)
+    agents.send(SendMessage(call(2), "why?"))
+    await until(agents, lambda reply: is_working(reply) and not reply.is_sending, call(2))
+    server.clock.advance(7)
+    for _ in range(10):
+        assert is_working(await agents.reply_to(call(2)))
+        await asyncio.sleep(0)
+    assert server.streams == 0
+    server.finish.set()
+
+
+async def test_nothing_awaits_a_task_whose_end_was_polled() -> None:
+    server, clock = Server(is_ours=True), FakeClock()
+    inner = httpx.ASGITransport(server.app())
+    ended: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if b"SendMessage" not in request.content:
+            return await inner.handle_async_request(request)
+        delivery = asyncio.ensure_future(inner.handle_async_request(request))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await delivery
+            ended.put_nowait("the connection that was dropped silently")
+        raise AssertionError
+
+    agents = A2aAgents(
+        httpx.MockTransport(answer), FakeKnowledge(clock=clock), is_leader=lambda: True,
+        clock=clock, follows=True,
+    )  # fmt: skip
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    server.finish.set()
+    await until(agents, has_ended)
+    async with asyncio.timeout(10):
+        await ended.get()
+    await agents.close()
+
+
 async def test_task_that_works_longer_than_its_message_waits_is_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, clock = Server(is_ours=True, streaming=True), FakeClock()
     inner = httpx.ASGITransport(server.app())
     messages = []
+    minute_over = asyncio.Event()
 
     async def answer(request: httpx.Request) -> httpx.Response:
         response = asyncio.ensure_future(inner.handle_async_request(request))
         if b"SendMessage" not in request.content:
             return await response
         messages.append(response)
+        await minute_over.wait()
         raise httpx.ReadTimeout("no answer within a minute", request=request)
 
     agents = A2aAgents(
@@ -462,8 +512,10 @@ async def test_task_that_works_longer_than_its_message_waits_is_followed(
     agents.on_end(noticed.put_nowait)
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
+    clock.advance(61)
+    minute_over.set()
+    await until(agents, lambda reply: not reply.is_sending)
     assert not agents.is_undelivered(call())
-    clock.advance(7)
     await until(agents, lambda _: server.streams > 0)
     server.finish.set()
     async with asyncio.timeout(10):

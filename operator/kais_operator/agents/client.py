@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -65,7 +65,7 @@ _FOLLOWED_AFTER = timedelta(seconds=6)
 """A task is followed after working for this long; before, it is polled at least every 1.5 s."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
 """Pause before a task whose stream ended early is followed again."""
-_SILENT_PAUSE = timedelta(seconds=10)
+_SILENT_PAUSE_S = 10.0
 """Pause before a cell that did not answer in time is polled again, for whichever mission."""
 _MAX_ASKED_SILENT = 4
 """The maximum number of such cells that are polled at once: each holds a reconcile for 5 s."""
@@ -122,10 +122,10 @@ class _Sent:
 
 @dataclass(frozen=True)
 class _Silence:
-    """A cell did not answer in time, and may be asked again at `ask_at`."""
+    """A cell did not answer in time; `ask_at_s`, monotonic, is when it may be asked again."""
 
     problem: str
-    ask_at: datetime
+    ask_at_s: float
 
 
 @dataclass(frozen=True)
@@ -169,33 +169,42 @@ class A2aAgents:
         request to such a cell, and few of these cells are polled at once.
         """
         sent = self._sent.get(call.message_id) or _Sent()
+        if sent.answer is not None:
+            self._forget(call)
+            return self._known(call, sent, task=sent.answer)
         silence = self._silences.get(_base(call))
-        if silence is not None and sent.answer is None and not self._may_ask(call, silence):
-            return self._unanswered(call, sent, silence.problem)
+        if silence is not None and not self._may_ask(call, silence):
+            return self._known(call, sent, problem=silence.problem)
         try:
             async with self._question(call), asyncio.timeout(_ASK_S):
                 card = await self._card(call, is_fresh=False)
-                task = sent.answer or await self._task(call, card, sent)
+                task = await self._task(call, card, sent)
                 if task is None:  # whether it may be sent again must not depend on an old card
                     card = await self._card(call, is_fresh=True)
         except _FAILURES as exc:
-            return self._unanswered(call, sent, _describe(exc))
+            return self._known(call, sent, problem=_describe(exc))
         if task is not None and task.state in ENDED:
             self._forget(call)
         elif task is not None and task.state not in WAITING_FOR_PEOPLE:
             self._follow(call, card, sent)
-        return AgentReply(
+        return replace(
+            self._known(call, sent, task=task),
             is_idempotent=task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION),
             has_heartbeat=task_reader.names_extension(card, a2a.HEARTBEAT_EXTENSION),
-            task=task,
-            is_sending=sent.is_sending,
             refusal=sent.refusal,
-            is_undelivered=self.is_undelivered(call),
-            is_cancel_sent=sent.is_cancel_sent,
         )
 
-    def _unanswered(self, call: AgentCall, sent: _Sent, problem: str) -> AgentReply:
+    def _known(
+        self,
+        call: AgentCall,
+        sent: _Sent,
+        *,
+        task: AgentTask | None = None,
+        problem: str | None = None,
+    ) -> AgentReply:
+        """Return what this process knows about a message, without the card of the cell."""
         return AgentReply(
+            task=task,
             is_sending=sent.is_sending,
             is_undelivered=self.is_undelivered(call),
             is_cancel_sent=sent.is_cancel_sent,
@@ -206,7 +215,7 @@ class A2aAgents:
         """Whether a cell that did not answer in time may be asked again."""
         is_free = len(self._asked_silent) < _MAX_ASKED_SILENT
         is_asked = _base(call) in self._asked_silent
-        return is_free and not is_asked and self._clock.now() >= silence.ask_at
+        return is_free and not is_asked and self._clock.monotonic() >= silence.ask_at_s
 
     @contextlib.asynccontextmanager
     async def _question(self, call: AgentCall) -> AsyncIterator[None]:
@@ -219,7 +228,8 @@ class A2aAgents:
         except _FAILURES as exc:
             if _is_timeout(exc):
                 _bound(self._silences)
-                self._silences[base] = _Silence(_describe(exc), self._clock.now() + _SILENT_PAUSE)
+                ask_at_s = self._clock.monotonic() + _SILENT_PAUSE_S
+                self._silences[base] = _Silence(_describe(exc), ask_at_s)
             else:
                 self._silences.pop(base, None)
             raise
@@ -343,9 +353,12 @@ class A2aAgents:
 
     def _may_await(self, card: AgentCard) -> bool:
         """Whether the answer to a message may come when its task ends."""
-        awaited = sum(sent.is_awaited and sent.is_sending for sent in self._sent.values())
         is_ours = task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION)
-        return self._follows and is_ours and awaited + len(self._followed) < MAX_FOLLOWED
+        return self._follows and is_ours and not self._is_full()
+
+    def _is_full(self) -> bool:
+        awaited = sum(sent.is_awaited and sent.is_sending for sent in self._sent.values())
+        return awaited + len(self._followed) >= MAX_FOLLOWED
 
     def _follow(self, call: AgentCall, card: AgentCard, sent: _Sent) -> None:
         """Await the end of a task in the background, unless this process does so or just did."""
@@ -353,15 +366,12 @@ class A2aAgents:
         identity = a2a.task_id(a2a.OPERATOR, call.message_id) if is_ours else sent.server_task
         if not self._follows or not card.capabilities.streaming or identity is None:
             return
-        if sent.is_awaited and sent.is_sending:
-            return
         now = self._clock.now()
         if call.message_id not in self._follow_at:
             _bound(self._follow_at)
         follow_at = self._follow_at.setdefault(call.message_id, now + _FOLLOWED_AFTER)
-        is_too_early = now < follow_at
-        is_full = len(self._followed) >= MAX_FOLLOWED
-        if call.message_id in self._followed or is_too_early or is_full or not self._is_leader():
+        is_awaited = call.message_id in self._followed or (sent.is_awaited and sent.is_sending)
+        if now < follow_at or is_awaited or self._is_full() or not self._is_leader():
             return
         awaiting = self._await_end(call, card, identity)
         self._followed[call.message_id] = asyncio.get_running_loop().create_task(awaiting)
@@ -466,7 +476,10 @@ class A2aAgents:
         return cached_ticket.ticket
 
     def _forget(self, call: AgentCall) -> None:
-        self._sent.pop(call.message_id, None)
+        """Drop the state of a message whose task has ended, and the request that awaits its end."""
+        sent = self._sent.pop(call.message_id, None)
+        if sent is not None and sent.sending is not None:
+            sent.sending.cancel()
         self._follow_at.pop(call.message_id, None)
 
 

@@ -21,10 +21,15 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class LoopClock(FakeClock):
-    """The time of the event loop."""
+    """The time of the event loop; the wall clock may be set back."""
+
+    set_back = timedelta()
 
     def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=asyncio.get_running_loop().time())
+        return BEGIN + timedelta(seconds=self.monotonic()) - self.set_back
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
 
 
 class Silence(httpx.AsyncBaseTransport):
@@ -51,8 +56,8 @@ def asked(mission: int, cell: int) -> AgentCall:
     return AgentCall(ref, address, run, 1, a2a.message_id(run, 1, "work"), "on")
 
 
-def connected(transport: httpx.AsyncBaseTransport) -> A2aAgents:
-    clock = LoopClock()
+def connected(transport: httpx.AsyncBaseTransport, clock: LoopClock | None = None) -> A2aAgents:
+    clock = clock or LoopClock()
     return A2aAgents(transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock)
 
 
@@ -113,4 +118,15 @@ async def test_cell_that_answers_again_is_asked_by_all_its_missions() -> None:
     for number in range(5):
         assert "503" in ((await agents.reply_to(asked(number, 0))).problem or "")
     assert transport.requests == 6
+    await agents.close()
+
+
+async def test_cell_is_asked_again_after_its_pause_though_the_wall_clock_was_set_back() -> None:
+    transport, clock = Silence(), LoopClock()
+    agents = connected(transport, clock)
+    await agents.reply_to(asked(0, 0))
+    clock.set_back = timedelta(hours=1)
+    await asyncio.sleep(10)
+    await agents.reply_to(asked(0, 0))
+    assert transport.requests == 2
     await agents.close()
