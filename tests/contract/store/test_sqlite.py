@@ -24,6 +24,7 @@ from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite.db import connection, transaction
 from knowledge_service.store.sqlite.maintenance import backup_and_restore
+from knowledge_service.store.sqlite.repositories import fact_rows
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.upgrade import migrate
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
@@ -336,3 +337,14 @@ def test_a_store_may_be_closed_twice(tmp_path: Path) -> None:
     store.close()
     store.close()
     SqliteStore(tmp_path / "knowledge.db").close()
+
+
+def test_many_large_facts_are_read_in_several_texts(path: Path) -> None:
+    store = SqliteStore(path)
+    store.remember([new_fact(f"{n} {'x' * 2000}") for n in range(1000)], actor=PERSON)
+    store.close()
+    reading = apsw.Connection(str(path))
+    reading.limit(apsw.SQLITE_LIMIT_LENGTH, 1_600_000)
+    numbers = [int(str(number)) for (number,) in reading.execute("SELECT fact_no FROM fact")]
+    assert list(fact_rows.by_numbers(reading, numbers)) == numbers
+    reading.close()

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, cast
 
 import apsw
@@ -35,10 +36,13 @@ TITLE_OF = f"""CASE WHEN f.kind = '{chart_statements.OBSERVATION}' AND f.positio
   AND e.kind = '{chart_statements.ENTITY}' AND e.schema = '{chart_statements.SCHEMA}') END"""
 """The type of the entity whose title a fact is, else NULL; that entity is in the same scope."""
 _TITLE_OF = f"SELECT {TITLE_OF} FROM fact f WHERE f.id = ?"
-# One JSON array of arrays, during which other threads run, instead of one interruption a row.
+# A JSON array of arrays, because SQLite releases the interpreter's lock for each row of a result,
+# and other threads then take it. Writing the JSON needs no lock, and reading it less than the rows.
 _BY_NUMBERS = f"""SELECT json_group_array(json_array({_COLUMNS}, f.fact_no)) {FROM}
   WHERE f.fact_no IN (SELECT value FROM json_each(?1))"""
 _JSON_ROWS = msgspec.json.Decoder(list[list[Any]])
+# Rows in one JSON text; more of them are read in several, so that no text takes much memory.
+_MAX_JSON_ROWS = 512
 
 
 def select_as_of(mark: str) -> str:
@@ -122,14 +126,22 @@ def title_of(connection: apsw.Connection, fact: Fact) -> str | None:
     return None if type_ is None else str(type_)
 
 
+def json_texts(connection: apsw.Connection, sql: str, numbers: Sequence[int]) -> Iterator[str]:
+    """Yield the JSON arrays of a query of facts by their numbers, of some hundred rows each."""
+    for start in range(0, len(numbers), _MAX_JSON_ROWS):
+        portion = json.dumps(numbers[start : start + _MAX_JSON_ROWS])
+        for (text,) in connection.execute(sql, (portion,)):
+            yield cast("str", text)
+
+
 def by_numbers(
     connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
 ) -> dict[int, Fact]:
     """Return facts by their internal numbers, as they are or as they were known at `known_at`."""
-    numbers_json = json.dumps(list(numbers))
     if known_at is None:
-        ((rows_json,),) = cast("Any", connection.execute(_BY_NUMBERS, (numbers_json,)))
-        rows: Iterable[Sequence[Any]] = _JSON_ROWS.decode(rows_json)
+        texts = json_texts(connection, _BY_NUMBERS, numbers)
+        rows: Iterable[Sequence[Any]] = chain.from_iterable(map(_JSON_ROWS.decode, texts))
     else:
-        rows = connection.execute(_BY_NUMBERS_AS_OF, (numbers_json, times.to_us(known_at)))
+        bindings = (json.dumps(list(numbers)), times.to_us(known_at))
+        rows = connection.execute(_BY_NUMBERS_AS_OF, bindings)
     return {row[NUMBER]: fact(row) for row in rows}

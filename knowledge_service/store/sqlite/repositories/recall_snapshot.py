@@ -10,7 +10,8 @@ import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, cast
+from itertools import chain
+from typing import Any
 
 import apsw
 import msgspec
@@ -35,12 +36,8 @@ _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subj
 _WITHOUT_DATA, _WITH_DATA = (
     f"{_COLUMNS}, {data}, {fact_rows.TITLE_OF}" for data in ("NULL", "f.data")
 )
-# One JSON array of arrays: SQLite releases the interpreter's lock for each row of a result, and
-# other threads then take it. Writing the JSON needs no lock, and reading it less than the rows.
 _ROWS = """SELECT json_group_array(json_array({})) FROM fact f
   WHERE f.fact_no IN (SELECT value FROM json_each(?))"""
-# Rows in one JSON text; more of them are read in several, so that no text takes much memory.
-_MAX_JSON_ROWS = 512
 _CANDIDATES = msgspec.json.Decoder(list[Candidate])
 _SAME_KEY = """SELECT {} FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
@@ -211,12 +208,8 @@ class SqliteSnapshot:
                 for number, fact in facts.items()
             ]
         sql = self._select(_ROWS)
-        rows: list[Candidate] = []
-        for start in range(0, len(numbers), _MAX_JSON_ROWS):
-            portion = numbers[start : start + _MAX_JSON_ROWS]
-            for (rows_json,) in self._connection.execute(sql, (json.dumps(portion),)):
-                rows += _CANDIDATES.decode(cast("str", rows_json))
-        return rows
+        texts = fact_rows.json_texts(self._connection, sql, numbers)
+        return list(chain.from_iterable(map(_CANDIDATES.decode, texts)))
 
     def _select(self, sql: str) -> str:
         return sql.format(_WITH_DATA if self.has_facets else _WITHOUT_DATA)
