@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 _MAX_CHARACTERS = 2000
@@ -69,11 +69,14 @@ def pages(
     yield from _blobs(path, blobs)
 
 
-def _blobs(path: str, blobs: Iterable[str]) -> Iterator[str]:
+def _blobs(path: str, blobs: Collection[str]) -> Iterator[str]:
+    names = "\n".join(blobs).encode()
+    if blobs and _is_partial(path):
+        _fetch(path, names)
     completed = subprocess.run(
         ["git", "-C", path, "cat-file", "--batch"],
         check=True,
-        input="\n".join(blobs).encode(),
+        input=names,
         stdout=subprocess.PIPE,
     )
     output, position = completed.stdout, 0
@@ -82,6 +85,17 @@ def _blobs(path: str, blobs: Iterable[str]) -> Iterator[str]:
         size = int(output[position:start].split()[2])
         yield output[start : start + size].decode("utf-8", "replace")
         position = start + size + 1
+
+
+def _is_partial(path: str) -> bool:
+    command = ["git", "-C", path, "config", "remote.origin.promisor"]
+    return subprocess.run(command, check=False, stdout=subprocess.PIPE).stdout == b"true\n"
+
+
+def _fetch(path: str, names: bytes) -> None:
+    """Fetch blobs with one request; reading them from a partial clone would send one for each."""
+    options = ["--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin"]
+    subprocess.run(["git", "-C", path, "fetch", *options, "origin"], check=True, input=names)
 
 
 def sections(text: str) -> Iterator[tuple[str, list[str]]]:
