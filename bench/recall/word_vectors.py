@@ -4,10 +4,10 @@
       -> which terms stand near which (positive pointwise mutual information)
       -> its strongest dimensions (singular vectors) -> a vector of small integers for each term
 
-None of these projects is in the FAQs that judge recall, and no question of any set was seen. The
-vectors have no sentence of the pages. `DIR` receives a clone of each repository; each page is read
-at a fixed commit. The same machine makes the same bytes each time; another one may round a few
-numbers otherwise.
+None of these projects is in the FAQs that judge recall, and no question of any set has a part in
+the vectors. These have no sentence of the pages. `DIR` receives a clone of each repository; each
+page is read at a fixed commit. The same machine makes the same bytes each time; another one may
+round a few numbers otherwise.
 """
 
 import re

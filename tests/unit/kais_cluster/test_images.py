@@ -128,6 +128,7 @@ def test_the_build_context_holds_what_the_dockerfiles_copy_and_nothing_else_of_t
     pyproject = tomllib.loads((source.root / "pyproject.toml").read_text())
     for package in pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
         assert package.partition("/")[0] in entries
+    assert set(pyproject["project"]["license-files"]) == {"LICENSE", "NOTICE"} <= set(entries)
     for image in image_catalog.IMAGES:
         text = (source.root / image.dockerfile).read_text()
         for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, flags=re.MULTILINE):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bench.recall.word_vectors import SOURCES, Source
 from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import ranking, weights, word_vectors
 from knowledge_service.search.ranking.candidates import Candidate
@@ -91,3 +94,11 @@ def test_turns_of_a_conversation_have_no_part() -> None:
     ]
     compared = parts(rows, {row.number: 1.0 for row in rows}, ordinals={1: 1, 2: 2, 3: 3})
     assert not any("word_vectors" in each for each in compared.values())
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.repository)
+def test_notice_and_the_list_of_terms_name_each_source(source: Source) -> None:
+    terms = Path(word_vectors.__file__).with_name(word_vectors.TERMS_FILE).read_text()
+    line = f"# Source: github.com/{source.repository} at {source.commit}, {source.licence}\n"
+    assert line in terms
+    assert source.repository in (Path(__file__).parents[5] / "NOTICE").read_text()
