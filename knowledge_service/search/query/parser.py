@@ -37,11 +37,13 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 class ParsedQuery:
     """A parsed query. Phrases and names are case-folded.
 
-    `related` maps each added term in `terms` to the query's own terms that it is related to.
-    `answer_pattern` matches texts with the expected answer type; None when any text may answer.
+    `own_terms` are the terms of the text itself. `related` maps each added term in `terms` to those
+    that it is related to. `answer_pattern` matches texts with the expected answer type; None when
+    any text may answer.
     """
 
     terms: Mapping[str, float]
+    own_terms: tuple[str, ...] = ()
     related: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
@@ -64,6 +66,7 @@ def parse(text: str, now: datetime, synonyms: Sequence[Sequence[str]] = ()) -> P
     expanded = expansion.expand_terms(query_terms, synonyms)
     return ParsedQuery(
         terms=expanded.weights,
+        own_terms=query_terms,
         related=expanded.related,
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),

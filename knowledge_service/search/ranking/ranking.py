@@ -323,16 +323,15 @@ def _add_word_vectors(
     groups: Groups,
     weight: float,
 ) -> None:
-    """Add the similarity of word vectors to matches that are no turns."""
+    """Add the similarity of word vectors to matches that are not turns."""
     text = evidence.text
     numbers = [number for number, score in text.items() if score and groups.of[number].kind != TALK]
     if not numbers:
         return
     numbers = sorted(numbers, key=lambda number: (-text[number], number))[:_MOST_COMPARED]
-    own_terms = [term for term in question.terms if term not in question.related]
     contents = [evidence.rows[number].content for number in numbers]
     most = weight * max(text.values())
-    similarities = word_vectors.similarities(own_terms, contents)
+    similarities = word_vectors.similarities(question.own_terms, contents)
     for number, similarity in zip(numbers, similarities, strict=True):
         if most * similarity:
             parts[number]["word_vectors"] = most * similarity

@@ -1,4 +1,4 @@
-"""Word vectors: how near the words of a fact are to those of the query, without a common word.
+"""Word vectors: how near the words of a fact are to those of the query, even if they differ.
 
 Terms that stand in the same contexts in documentation of operations have near vectors: "expire" and
 "ttl", "bill" and "price". A text has the sum of the vectors of its different terms, and the
@@ -44,7 +44,7 @@ _vectors = np.frombuffer(_NUMBERS, dtype=np.int8).reshape(len(_terms), -1)
 def similarities(query_terms: Iterable[str], texts: Sequence[str]) -> list[float]:
     """Return the similarity of each text to the query, from 0 to 1; 0 if the query has no vector.
 
-    What is further away than unrelated counts as unrelated.
+    A negative cosine counts as 0.
     """
     rows = {_row_of[term] for term in query_terms if term in _row_of}
     if not (rows and texts):

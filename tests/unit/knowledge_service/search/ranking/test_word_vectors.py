@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.recall.word_vectors import SOURCES, Source
+from knowledge_service.search import second_hop
 from knowledge_service.search.query import parser
+from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking import ranking, weights, word_vectors
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import Evidence
@@ -57,11 +60,11 @@ QUERY = parser.parse("How much do we pay?", NOW)
 
 
 def parts(
-    rows: list[Candidate], text: dict[int, float], **further: object
+    rows: list[Candidate], text: dict[int, float], query: ParsedQuery = QUERY, **further: object
 ) -> dict[int, dict[str, float]]:
     evidence = Evidence({row.number: row for row in rows}, text, **further)  # type: ignore[arg-type]
     groups = ranking.group_candidates(evidence, use_conversations=True)
-    return ranking.sum_features(QUERY, evidence, groups, weights.SHIPPED)
+    return ranking.sum_features(query, evidence, groups, weights.SHIPPED)
 
 
 def test_the_part_is_a_share_of_the_best_text_score() -> None:
@@ -69,6 +72,19 @@ def test_the_part_is_a_share_of_the_best_text_score() -> None:
     once, twice = parts(rows, {1: 1.0, 2: 4.0}), parts(rows, {1: 1.0, 2: 8.0})
     assert twice[1]["word_vectors"] == pytest.approx(2 * once[1]["word_vectors"])
     assert "word_vectors" not in once[2]
+
+
+def test_words_of_the_second_hop_are_not_words_of_the_question() -> None:
+    rows = [candidate("the price has a discount", 1), candidate("deploy on Friday", 2)]
+    text = {1: 1.0, 2: 0.5}
+    wider_query = replace(QUERY, terms={**QUERY.terms, "deploy": second_hop.WEIGHT})
+    assert parts(rows, text, wider_query) == parts(rows, text)
+
+
+def test_related_terms_are_not_words_of_the_question() -> None:
+    query = parser.parse("certificate", NOW)
+    assert "tls" in query.terms
+    assert query.own_terms == ("certif",)
 
 
 def test_facts_that_no_term_matches_have_no_part() -> None:
