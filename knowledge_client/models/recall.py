@@ -71,7 +71,7 @@ class RecalledFact(Fact):
     """A fact with its rank (from 1), its score and the parts of the score.
 
     Scores are comparable within one recall only. A score is the sum of some parts (`bm25`,
-    `context`, `session`, `links`, `meaning`) times the others (`x_...`).
+    `context`, `links`, `meaning`, `word_vectors`) times the factors (`x_...`).
     """
 
     rank: int

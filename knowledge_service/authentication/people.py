@@ -77,7 +77,7 @@ def is_account(identity: Identity) -> bool:
 def person(identity: Identity, rules: Sequence[PersonRule]) -> Principal | None:
     """Return the principal of a user by the rules; None if no rule applies to the user.
 
-    Every person may read the platform; writing there requires a grant.
+    Every person may read the platform; writing there requires a grant of the verb.
     """
     grants = tuple(
         Grant(scope=str(scopes.Scope.parse(rule.scope)), subtree=rule.subtree, verbs=rule.verbs)
