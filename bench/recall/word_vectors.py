@@ -61,7 +61,7 @@ SOURCES = (
     Source("kubernetes/enhancements", "Apache-2.0", "64765b4b02389318f2113119dd9e491479f978a0"),
     Source(
         "rabbitmq/rabbitmq-website", "Apache-2.0", "0acf2a429b51aa35667af4369b8353317ebea524",
-        "^(docs|blog)/",
+        "^docs/",  # the licence excludes the blog
     ),
     Source("thanos-io/thanos", "Apache-2.0", "e103a81bd5943697394afcb4fb592b6ffa806c30"),
     Source("dapr/docs", "CC BY 4.0", "0748da594aae03529034fd4aa1d10d96199df0c1"),
