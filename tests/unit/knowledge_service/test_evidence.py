@@ -10,15 +10,14 @@ import yaml
 
 from knowledge_service.extraction import evidence
 
-PAIRS: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "data/evidence_pairs.yaml").read_text("utf-8")
-)
+DATA = Path(__file__).parent / "data"
 
 
-def shares() -> tuple[float, float]:
+def shares(file_name: str) -> tuple[float, float]:
     """Return the share of supported statements that are kept, and of others that are dropped."""
+    pairs: list[dict[str, Any]] = yaml.safe_load((DATA / file_name).read_text("utf-8"))
     kept, dropped = [], []
-    for pair in PAIRS:
+    for pair in pairs:
         record = pair["record"]
         kept += [evidence.missing_support(text, record) is None for text in pair["supported"]]
         for label in ("invented", "negated", "number"):
@@ -30,9 +29,16 @@ def shares() -> tuple[float, float]:
 
 
 def test_nine_of_ten_paraphrases_are_kept_and_nine_of_ten_other_statements_dropped() -> None:
-    kept, dropped = shares()
+    kept, dropped = shares("evidence_pairs.yaml")
     assert kept >= 0.9
     assert dropped >= 0.9
+
+
+def test_eight_of_ten_are_judged_right_on_pairs_that_the_check_was_not_tuned_on() -> None:
+    """The goal is nine of ten; a better check raises these figures and the documented ones."""
+    kept, dropped = shares("evidence_pairs_judged.yaml")
+    assert kept >= 0.82
+    assert dropped >= 0.81
 
 
 RECORD = ["connection refused: postgres:5432", "the service listens on port 6432"]
