@@ -249,8 +249,8 @@ def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | Non
     if resumes_at is None:
         return None
     message = (
-        f"{formation.ref} is paused until {rfc3339(resumes_at)}: it has spent budget.maxCostPerHour "
-        f"(${limit:f}) within the last hour"
+        f"{formation.ref} is paused until {rfc3339(resumes_at)}: it has spent "
+        f"budget.maxCostPerHour (${limit:f}) within the last hour"
     )
     return NotReady(Reason.PAUSED, message), resumes_at - now
 
