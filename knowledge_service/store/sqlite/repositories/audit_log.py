@@ -18,7 +18,7 @@ from knowledge_service.store.sqlite.repositories.rows_across_scopes import Scope
 
 # The maximum number of rows of each kind that are read for a page. A page that reaches it has fewer
 # entries than its limit, but a cursor.
-_LOOKED_THROUGH = 20_000
+_MAX_SCANNED = 20_000
 
 _EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ? ORDER BY seq DESC"""
 _EVENTS_BY_SCOPE = ScopedRows(
@@ -79,7 +79,7 @@ class _Rows:
     @property
     def is_cut(self) -> bool:
         """Whether the maximum of rows for one page was read."""
-        return self._read > _LOOKED_THROUGH
+        return self._read > _MAX_SCANNED
 
     def take(self) -> None:
         """Advance to the next row."""

@@ -18,7 +18,7 @@ from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.repositories.rows_across_scopes import ScopedRows
 
 # The maximum number of events of visible scopes that are read at a time.
-_LOOKED_THROUGH = 5_000
+_MAX_SCANNED = 5_000
 
 # Two subqueries, because a single query would read the whole log.
 _BOUNDS = """SELECT coalesce((SELECT min(seq) FROM event), 1) - 1,
@@ -79,7 +79,7 @@ class ChangeLog(base.SqliteRepository):
             last = max(after_position, int(bounds[0][1]))
             scopes = base.visible_scopes(connection, view, None)
             events = _events(connection, view, scopes, after_position, last)
-            for row in islice(events, _LOOKED_THROUGH):
+            for row in islice(events, _MAX_SCANNED):
                 read, position = read + 1, row[0]
                 if row[2] in OF_WHO_CAME_FIRST and not view.can_read_subtree(
                     scopes.get(row[1], "")
@@ -90,7 +90,7 @@ class ChangeLog(base.SqliteRepository):
                     records.append(change)
                     if len(records) == limit:
                         return ChangePage(tuple(records), position)
-        return ChangePage(tuple(records), position if read == _LOOKED_THROUGH else last)
+        return ChangePage(tuple(records), position if read == _MAX_SCANNED else last)
 
 
 def _events(

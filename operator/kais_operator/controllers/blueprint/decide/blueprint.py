@@ -186,14 +186,14 @@ def _creation_problem(
 ) -> Verdict | None:
     """Return why a revision cannot be created: suspended, name taken or too large; else None."""
     if status_and_events.is_suspended(blueprint):
-        return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_unmade=True)
+        return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_not_created=True)
     name = str(children.ref_of(body))
     if observed.is_name_taken:
         message = f"{name} exists already and is no revision of this Blueprint; delete it"
-        return Verdict(False, Reason.NAME_TAKEN, message, is_unmade=True)
+        return Verdict(False, Reason.NAME_TAKEN, message, is_not_created=True)
     large = child_manifests.too_large(body, name=name)
     if large is not None:
-        return Verdict(False, Reason.TOO_LARGE, large, is_unmade=True)
+        return Verdict(False, Reason.TOO_LARGE, large, is_not_created=True)
     return None
 
 
@@ -283,7 +283,7 @@ def _requeue(
 ) -> timedelta | None:
     is_canary_running = current is not None and current.verdict is None
     delays = [
-        canary_rollout.LOOK_INTERVAL if is_canary_running else None,
+        canary_rollout.EVALUATION_INTERVAL if is_canary_running else None,
         *(verdict.retry_after for verdict in observed.verdicts.values()),
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
         _RETRY_NUMBER if observed.unnumbered is not None else None,

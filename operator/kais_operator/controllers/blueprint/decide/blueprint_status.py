@@ -108,7 +108,7 @@ def _conditions(
         desired.true(ConditionType.READY, Reason.SERVED, f"{serves}{claims}")
     else:
         cause = f"revision {present.number} does not compile"
-        if verdict.is_unmade:
+        if verdict.is_not_created:
             cause = f"revision {present.number} cannot be made"
         desired.true(
             ConditionType.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {cause}{claims}"

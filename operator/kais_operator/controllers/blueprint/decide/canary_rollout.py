@@ -19,7 +19,7 @@ from kais_operator.controllers.blueprint.decide import revision_history
 from kais_operator.planning.plan import EmitEvent
 from knowledge_client import models
 
-LOOK_INTERVAL = timedelta(seconds=60)
+EVALUATION_INTERVAL = timedelta(seconds=60)
 """How often a running canary is counted without an event; arbitrary."""
 _REASONS = {
     Verdict.PROMOTED: Reason.PROMOTED,

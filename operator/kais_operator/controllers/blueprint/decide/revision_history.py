@@ -31,14 +31,15 @@ class Verdict:
         reason: the reason of the condition.
         message: the message of the condition.
         retry_after: delay until it is compiled again, after a timeout or a dead worker.
-        is_unmade: whether the revision itself cannot be created, even if its template compiles.
+        is_not_created: whether the revision itself cannot be created, even if its template
+            compiles.
     """
 
     is_good: bool
     reason: Reason
     message: str
     retry_after: timedelta | None = None
-    is_unmade: bool = False
+    is_not_created: bool = False
 
 
 def revision_of_spec(

@@ -253,7 +253,7 @@ def _opened(
     wish: _DesiredRun,
 ) -> tuple[Action, ...]:
     """Open the run of an instance without a mission in the ledger, once."""
-    if not wish.is_session or observed.is_run_told:
+    if not wish.is_session or observed.is_run_registered:
         return ()
     return instance_run.open_actions(observed.instance, revision, rendered, run=wish.run)
 

@@ -47,7 +47,7 @@ class BlueprintInstanceObserved:
         mission: the object with the Mission's name.
         ledger_outcome: how the started run ended as recorded in the ledger; read only when the
             Mission is missing.
-        is_run_told: whether the knowledge service has a run without a mission, or permanently
+        is_run_registered: whether the knowledge service has a run without a mission, or permanently
             rejects it.
         copied: run annotations that were copied from another object; `instance` is without them.
     """
@@ -60,5 +60,5 @@ class BlueprintInstanceObserved:
     formation: Body | None = None
     mission: Body | None = None
     ledger_outcome: str | None = None
-    is_run_told: bool = False
+    is_run_registered: bool = False
     copied: Sequence[str] = ()

@@ -282,7 +282,7 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
         ),
     ),
     "a session that the store knows is not opened again": (
-        replace(begun(SESSION), is_run_told=True),
+        replace(begun(SESSION), is_run_registered=True),
         PlanSummary(("EmitEvent Normal Ready",), SESSION_READY),
     ),
     "a finished use deletes itself when its time is over": (
