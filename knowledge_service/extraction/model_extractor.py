@@ -15,7 +15,7 @@ from typing import Protocol
 from knowledge_client.models import Episode, Run
 from knowledge_service.domain import extraction_answer, extraction_prompt, repetition
 from knowledge_service.domain.extraction_answer import DrawnFact, MalformedAnswer
-from knowledge_service.extraction import evidence
+from knowledge_service.extraction.evidence import check
 from knowledge_service.extraction.model_client import (
     Message,
     ModelAnswer,
@@ -203,7 +203,7 @@ def _problem(fact: DrawnFact, texts: dict[int, str], earlier: Sequence[str]) -> 
         return "it names no episode"
     if any(repetition.is_repetition(fact.content, text) for text in earlier):
         return "it repeats a known fact"
-    return evidence.missing_support(fact.content, [texts[seq] for seq in fact.episodes])
+    return check.missing_support(fact.content, [texts[seq] for seq in fact.episodes])
 
 
 def _text(episode: Episode) -> str:

@@ -38,7 +38,33 @@ DIGEST = hashlib.sha256(_TERM_LIST + _NUMBERS).hexdigest()
 """Identifies the vectors in the name of the ranker."""
 _terms = [line for line in _TERM_LIST.decode().splitlines() if line[:1] != "#"]
 _row_of = {term: row for row, term in enumerate(_terms)}
+TERM_COUNT = len(_terms)
+"""The number of terms with a vector."""
 _vectors = np.frombuffer(_NUMBERS, dtype=np.int8).reshape(len(_terms), -1)
+
+
+def frequency_rank(term: str) -> int:
+    """Return the place of a term among the most frequent ones, from 0; `TERM_COUNT` if rarer."""
+    return _row_of.get(term, TERM_COUNT)
+
+
+def highest_similarities(terms: Sequence[str], others: Iterable[str]) -> list[float]:
+    """Return for each term its similarity to the nearest of the others, from 0 to 1."""
+    rows = sorted({_row_of[term] for term in others if term in _row_of})
+    if not rows:
+        return [0.0] * len(terms)
+    vectors = _vectors[rows].astype(np.int32)
+    lengths = np.sqrt((vectors * vectors).sum(axis=1))
+    return [_highest_similarity(term, vectors, lengths) for term in terms]
+
+
+def _highest_similarity(
+    term: str, vectors: NDArray[np.int32], lengths: NDArray[np.float64]
+) -> float:
+    if term not in _row_of:
+        return 0.0
+    own = _vectors[_row_of[term]].astype(np.int32)
+    return max(float(((vectors @ own) / lengths).max()) / math.sqrt(own @ own), 0.0)
 
 
 def similarities(query_terms: Iterable[str], texts: Sequence[str]) -> list[float]:

@@ -1,0 +1,98 @@
+"""Checks whether the record of a run supports a statement that a model extracted from it. Pure.
+
+Three questions are asked of the texts of the episodes that the statement names: how much of it they
+cover (`coverage`), whether its numbers stand in their places (`quantities`), and whether they deny
+what it affirms or the reverse (`polarity`). Each answer is a defect from 0 on; the weighted sum of
+the defects decides. The check compares words: it also rejects statements that follow only by
+reasoning. `tests/unit/knowledge_service/data/evidence_pairs*.yaml` have examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from knowledge_service.extraction.evidence import coverage, passages, polarity, quantities
+from knowledge_service.extraction.evidence.passages import Passage
+
+_BREVITY = "brevity"
+# A statement with this many content words is long enough for words that the record lacks.
+_LONG = 8
+# A logistic regression on the labelled pairs (`python -m bench.evidence`), times 100.
+WEIGHTS: Mapping[str, int] = {
+    _BREVITY: 723,
+    "uncovered run": 125,
+    "uncovered reason": 125,
+    "uncovered end": 300,
+    "new name": 271,
+    "missing number": 709,
+    "other unit": 440,
+    "reversed numbers": 711,
+    "earlier number": 643,
+    "misplaced number": 1368,
+    "denial": 532,
+    "affirmation": 379,
+}
+LIMIT = 493
+"""The largest sum of weighted defects with which a statement counts as supported.
+
+A contradicted denial exceeds it alone, and so does a number that is missing, reversed or of an
+earlier state.
+"""
+
+
+def missing_support(statement: str, texts: Sequence[str]) -> str | None:
+    """Return why the texts do not carry the statement; None if they do."""
+    claim, record = passages.read([statement]), passages.read(texts)
+    if not claim.words or not record.words:
+        return "it names no episode that says anything"
+    found = _defects(statement, claim, record)
+    weighted = {name: WEIGHTS[name] * size for name, (size, _) in found.items()}
+    if sum(weighted.values()) <= LIMIT:
+        return None
+    # That it is short is no reason by itself.
+    decisive = max(weighted.keys() - {_BREVITY}, key=lambda name: (weighted[name], name))
+    return found[decisive][1]
+
+
+def defects(statement: str, texts: Sequence[str]) -> dict[str, float]:
+    """Return the size of each defect of a statement, to fit the weights."""
+    found = _defects(statement, passages.read([statement]), passages.read(texts))
+    return {name: size for name, (size, _) in found.items()}
+
+
+def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple[float, str]]:
+    """Return the size of each defect of a statement, and the reason to reject it for that."""
+    covered = coverage.measure(statement, claim, record)
+    numbers = quantities.compare(statement, claim, record)
+    denials = polarity.compare(statement, claim, record)
+    lacks_words = "its episodes do not have most of its words"
+    opposite = "its episodes say the opposite about "
+    return {
+        _BREVITY: (max(1 - covered.length / _LONG, 0.0), lacks_words),
+        "uncovered run": (covered.run, lacks_words),
+        "uncovered reason": (covered.reason, lacks_words),
+        "uncovered end": (1 - covered.end, lacks_words),
+        "new name": (float(covered.has_new_name), "its episodes do not have a name that it has"),
+        "missing number": (
+            float(numbers.missing is not None),
+            f"its episodes do not have the number {numbers.missing}",
+        ),
+        "other unit": (float(numbers.is_other_unit), "its episodes have a number in another unit"),
+        "reversed numbers": (
+            float(numbers.is_reversed),
+            "its episodes have its numbers in another order",
+        ),
+        "earlier number": (
+            float(numbers.is_earlier_state),
+            "its episodes have another number after the change",
+        ),
+        "misplaced number": (
+            numbers.misplaced,
+            f"its episodes have the number {numbers.misplaced_number} beside other words",
+        ),
+        "denial": (denials.denial.value, f"{opposite}{denials.denied_term!r}"),
+        "affirmation": (
+            float(denials.reversed_term is not None),
+            f"{opposite}{denials.reversed_term!r}",
+        ),
+    }
