@@ -57,7 +57,9 @@ def fit(sizes: np.ndarray, supported: np.ndarray) -> tuple[np.ndarray, float]:
     return weights, float(solution[-1] + weights @ mean)
 
 
-def cross_validated(sizes: np.ndarray, supported: np.ndarray, records: list[tuple]) -> np.ndarray:
+def cross_validated(
+    sizes: np.ndarray, supported: np.ndarray, records: list[tuple[str, int]]
+) -> np.ndarray:
     """Return the margin of each pair below the limit, from weights fitted without its record."""
     margins = np.zeros(len(sizes))
     distinct = sorted(set(records))

@@ -18,7 +18,7 @@ def _terms(words: str) -> frozenset[str]:
     return frozenset(map(analyser.stem, words.split()))
 
 
-NEGATIONS = _words("not no never cannot without nor neither none nobody nothing")
+NEGATIONS = _words("not no never cannot without nor neither none nothing")
 VERB_NEGATIONS = frozenset({"not", "never", "cannot"})
 NEGATED_ENDINGS = ("n't", "n\u2019t")
 CONJUNCTIONS = _words(
