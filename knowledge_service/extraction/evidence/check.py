@@ -35,6 +35,8 @@ WEIGHTS: Mapping[str, int] = {
 LIMIT = 493
 """The largest sum of weighted defects with which a statement counts as supported.
 
+It is 20 less than the fitted one: so cross-validation keeps as large a share as it drops.
+
 A contradicted denial exceeds it alone, and so does a number that is missing, reversed or of an
 earlier state.
 """
