@@ -104,7 +104,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         key_file=_path(values, labels.ENV_MODEL_KEY_FILE),
         secret=values.get(labels.ENV_MODEL_SECRET) or None,
         prices=values.get(labels.ENV_PRICES, ""),
-        max_cost=_optional_cost(values, labels.ENV_MAX_COST),
+        max_cost=_max_cost(values),
         spent=_optional_cost(values, labels.ENV_COST_SPENT) or Decimal(0),
         spent_hour=_optional_cost(values, labels.ENV_COST_SPENT_HOUR) or Decimal(0),
         result_bytes=_result_bytes(values),
@@ -147,6 +147,15 @@ def _spec(values: Mapping[str, str]) -> str:
 def _path(values: Mapping[str, str], name: str) -> Path | None:
     value = values.get(name)
     return Path(value) if value else None
+
+
+def _max_cost(values: Mapping[str, str]) -> Decimal | None:
+    """Return the limit of this pod; an empty one is an error, because its annotation is missing."""
+    if values.get(labels.ENV_MAX_COST) == "":
+        raise _invalid(
+            f"{labels.ENV_MAX_COST} is empty; the pod has lost its annotation {labels.MAX_COST}"
+        )
+    return _optional_cost(values, labels.ENV_MAX_COST)
 
 
 def _optional_cost(values: Mapping[str, str], name: str) -> Decimal | None:

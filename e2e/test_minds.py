@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,13 @@ def test_a_call_waits_for_a_person_and_a_team_over_its_hour_is_paused(
     assert len(journal_of(cluster, namespace, "guarded-models")) == 2
 
 
+def evict(cluster: Installed, namespace: str, name: str) -> None:
+    """Evict a pod as `kubectl drain` does."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
 KILLED = """
 apiVersion: kais.io/v1
 kind: Cell
@@ -396,10 +404,7 @@ def test_a_call_of_a_task_waits_for_a_person_and_continues_in_the_pod_after_an_e
 
     call = waiting()
     (pod,) = cluster.list("pod", namespace, "kais.io/mission=killed")
-    name = pod["metadata"]["name"]
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    evict(cluster, namespace, pod["metadata"]["name"])
     wait_until(
         lambda: journal_of(cluster, namespace, "killed-models"),
         lambda journal: len(journal) == 2,
@@ -419,6 +424,82 @@ def test_a_call_of_a_task_waits_for_a_person_and_continues_in_the_pod_after_an_e
     assert (decided["call"], decided["sha256"]) == (call["call"], call["sha256"])
     rules = [each["rule"] for each in journal_of(cluster, namespace, "killed-models")]
     assert rules == ["writes", "writes", "costs more than was reserved"]
+
+
+LIMITED = """
+apiVersion: kais.io/v1
+kind: Cell
+metadata: {name: limited}
+spec:
+  mode: Task
+  mind: {provider: openai, model: scripted, baseUrl: "http://limited-models:8080/v1",
+         credentialsRef: {name: limited, key: apiKey}, maxTokens: 10000, systemPrompt: You repair.}
+  tools: [{name: write_file, approval: {required: true}}]
+---
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: limited}
+spec:
+  cellRef: limited
+  objective: Repair the relay.
+  budget: {maxCost: 0.1}
+  completion: {timeout: 15m}
+"""
+HONEST = """
+    rules:
+      - name: writes
+        when: {turn: 1}
+        reply:
+          tool_calls: [{name: write_file, arguments: {path: shared/relay.conf, content: "on"}}]
+          usage: {input: 500, output: 9000}
+      - name: answers
+        when: {turn: 2}
+        reply: {text: The relay is repaired., usage: {input: 500, output: 9000}}
+"""
+COST_OF_CALL = Decimal("0.0365")
+
+
+def test_pods_of_an_attempt_together_keep_to_its_limit_when_one_is_evicted(
+    cluster: Installed, namespace: str
+) -> None:
+    script_server(cluster, namespace, "limited-models", HONEST)
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "limited", key, "-n", namespace)
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=LIMITED)
+
+    def pods() -> list[Body]:
+        return cluster.list("pod", namespace, "kais.io/mission=limited")
+
+    def limits() -> list[str]:
+        return [pod["metadata"]["annotations"]["kais.io/max-cost"] for pod in pods()]
+
+    wait_until(
+        lambda: (cluster.get("mission", "limited", namespace) or {}).get("status", {}),
+        lambda status: bool(status.get("approvals")),
+        description="a call that waits for an approval",
+        timeout_s=400,
+    )
+    assert limits() == ["0.1"]
+    evict(cluster, namespace, pods()[0]["metadata"]["name"])
+    wait_until(
+        lambda: journal_of(cluster, namespace, "limited-models"),
+        lambda journal: len(journal) == 2,
+        description="the new pod",
+        timeout_s=400,
+    )
+    assert limits()[-1] == str(Decimal("0.1") - COST_OF_CALL)
+    call = wait_until(
+        lambda: json.loads(cluster.kais("approvals", "list", "-n", namespace, "-o", "json").stdout),
+        lambda listed: [each["mission"] for each in listed["items"]] == ["limited"],
+        description="the call of the new pod",
+    )["items"][0]["call"]
+    cluster.kais("approvals", "approve", call, "-n", namespace)
+    settled = cluster.finished_mission("limited", namespace, timeout_s=400)["status"]
+
+    spent = COST_OF_CALL * len(journal_of(cluster, namespace, "limited-models"))
+    assert spent <= Decimal("0.1")
+    assert (settled["outcome"], settled["attempt"]) == ("BudgetExceeded", 1), settled
+    assert (settled["cost"], settled.get("estimatedCost")) == (float(spent), None)
 
 
 @pytest.mark.alone

@@ -127,6 +127,12 @@ MCP_SERVERS: Final = "kais.io/mcp-servers"
 """On a Cell with a mind: what its runs report about its MCP servers, as JSON."""
 RESERVATIONS: Final = "kais.io/reservations"
 """On a Formation with a budget, or a Cell with limits: what open runs may still cost, as JSON."""
+MAX_COST: Final = "kais.io/max-cost"
+"""On the pod of an attempt under a limit on costs, and in the pod template of its Job: what the pod
+may cost, in US dollars.
+"""
+COST_LIMIT_GATE: Final = "kais.io/cost-limit"
+"""The scheduling gate of such a pod: the operator removes it when MAX_COST says what is left."""
 USAGE_COUNTED: Final = "kais.io/usage-counted"
 """On a Mission: the run-id whose cost is part of the sum on its Cell."""
 ATTEMPTS: Final = "kais.io/attempts"

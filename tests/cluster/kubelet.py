@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kais_cluster import errors
@@ -14,9 +14,16 @@ Ending = tuple[int, str]
 
 
 def environment(pod: dict[str, Any]) -> dict[str, str]:
-    """Give the plain environment of a pod's first container."""
+    """Give the environment of a pod's first container, with values from annotations."""
     listed = pod["spec"]["containers"][0].get("env") or []
-    return {entry["name"]: entry.get("value", "") for entry in listed}
+    annotations = pod["metadata"].get("annotations") or {}
+    fields = {f"metadata.annotations['{name}']": value for name, value in annotations.items()}
+    return {entry["name"]: _value(entry, fields) for entry in listed}
+
+
+def _value(entry: dict[str, Any], fields: Mapping[str, str]) -> str:
+    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+    return str(fields[path]) if path in fields else str(entry.get("value", ""))
 
 
 class Kubelet:
@@ -53,6 +60,8 @@ class Kubelet:
         metadata = pod["metadata"]
         if pod["status"].get("phase") != "Pending" or metadata["uid"] in self._done:
             return
+        if pod["spec"].get("schedulingGates"):
+            return  # nothing schedules it yet
         if metadata.get("deletionTimestamp"):
             self._done.add(metadata["uid"])
             name = metadata["name"]

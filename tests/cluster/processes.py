@@ -204,7 +204,9 @@ class Cluster:
             item["metadata"].pop("managedFields", None)
         return result
 
-    def finish_pod(self, pod: dict[str, Any], *, exit_code: int, message: str) -> None:
+    def finish_pod(
+        self, pod: dict[str, Any], *, exit_code: int, message: str, is_evicted: bool = False
+    ) -> None:
         """Say of a pod what the kubelet says when its one container has ended."""
         phase = "Succeeded" if exit_code == 0 else "Failed"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -221,7 +223,18 @@ class Cluster:
             }
             for container in pod["spec"]["containers"]
         ]
-        status = {"phase": phase, "startTime": at, "containerStatuses": statuses}
+        status: dict[str, Any] = {
+            "phase": phase,
+            "startTime": at,
+            "containerStatuses": statuses,
+        }
+        if is_evicted:
+            disrupted = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+            }
+            status["conditions"] = [disrupted]
         self.kubectl(
             "patch",
             "pod",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kais import agent_results, labels
-from kais.agent_results import AgentResult, AgentUsage
+from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
 from kais_operator import errors
 from kais_operator.apply import executor
 from kais_operator.controllers.cell.observe import cell
@@ -107,6 +107,36 @@ def test_tasks_at_once_stay_within_the_hour_though_the_operator_is_killed(
     usage = json.loads(lead["metadata"]["annotations"][labels.CELL_USAGE])
     assert Decimal(usage["cost"]) == sum(granted) * 3 / 4
     assert Decimal(usage["cost"]) <= 1
+
+
+def test_replacement_of_an_evicted_pod_waits_for_the_operator_and_gets_what_is_left(
+    cluster: Cluster, start: Start
+) -> None:
+    operator = start()
+    operator.wait_ready()
+    cluster.apply(team("Task"), work("first", budget={"maxCost": 0.4}))
+
+    def gates() -> list[bool]:
+        pods = sorted(cluster.items("pods"), key=lambda pod: pod["metadata"]["creationTimestamp"])
+        return [bool(pod["spec"].get("schedulingGates")) for pod in pods]
+
+    wait_for(lambda: gates() == [False], subject="the first pod may start")
+    (first,) = cluster.items("pods")
+    assert environment(first)["KAIS_MAX_COST"] == "0.4"
+    operator.kill()
+    usage = AgentUsage(turns=1, cost=Decimal("0.15"))
+    failure = AgentFailure(FailureClass.INTERRUPTED, "SIGTERM")
+    message = agent_results.serialize(AgentResult(usage=usage, failure=failure), limit_bytes=4096)
+    cluster.finish_pod(first, exit_code=75, message=message, is_evicted=True)
+    wait_for(lambda: gates() == [False, True], subject="a pod that replaces it waits")
+    (gated,) = (pod for pod in cluster.items("pods") if pod["spec"].get("schedulingGates"))
+    (condition,) = gated["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
+
+    start(name="second").wait_ready()
+    wait_for(lambda: gates() == [False, False], subject="the other operator lets it start")
+    second = cluster.kubectl("get", "pod", gated["metadata"]["name"], "-o", "json")
+    assert environment(json.loads(second))["KAIS_MAX_COST"] == "0.25"
 
 
 @pytest.fixture

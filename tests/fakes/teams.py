@@ -130,6 +130,23 @@ def pod(fake: FakeWorld, attempt: int = 1, *, status: Body, **metadata: Any) -> 
     return ObjectRef("Pod", "demo", body["metadata"]["name"])
 
 
+def gated_pod(fake: FakeWorld, uid: str, attempt: int = 1) -> ObjectRef:
+    """Make a pod from the template of its Job, as the Job controller does: nothing schedules it."""
+    template = fake.cluster.read(job_ref(attempt))["spec"]["template"]
+    ref = pod(
+        fake,
+        attempt,
+        status={"phase": "Pending"},
+        name=f"pod-{uid}",
+        uid=uid,
+        creationTimestamp=stamp(fake),
+        annotations=template["metadata"].get("annotations") or {},
+    )
+    gates = template["spec"].get("schedulingGates") or []
+    fake.cluster.edit(ref, {"spec": {"nodeName": None, "schedulingGates": gates}})
+    return ref
+
+
 def container(state: Body) -> Body:
     return {"containerStatuses": [{"name": "task", "state": state}]}
 

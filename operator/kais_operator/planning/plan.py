@@ -86,7 +86,7 @@ class PatchMetadata:
 
 @dataclass(frozen=True)
 class PatchSpec:
-    """Remove additions by others from an owned child, by a merge patch of its spec.
+    """Change fields of an owned child that others may own, by a merge patch of its spec.
 
     The patch is refused unless the resourceVersion is the one that was observed.
     """

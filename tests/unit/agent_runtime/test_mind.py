@@ -73,6 +73,11 @@ def test_instructions_come_from_their_file(tmp_path):
     [
         ("CELL_NAME", "", "CELL_NAME is not set; the agent runtime runs in the pod of a cell"),
         ("KAIS_MAX_COST", "much", "KAIS_MAX_COST is 'much'; it must be an amount in US dollars"),
+        (
+            "KAIS_MAX_COST",
+            "",
+            "KAIS_MAX_COST is empty; the pod has lost its annotation kais.io/max",
+        ),
         ("KAIS_COST_SPENT", "-1", "KAIS_COST_SPENT is '-1'; it must be"),
         ("KAIS_COST_SPENT_HOUR", "inf", "KAIS_COST_SPENT_HOUR is 'inf'; it must be"),
         ("KAIS_RESULT_BYTES", "100", "KAIS_RESULT_BYTES is '100'; it must be 240 or more"),

@@ -15,6 +15,8 @@ from kais_operator.planning.plan import Body
 
 _NOT_CREATED = "FailedCreate"
 """Reason of the Job controller's Event when the API server refuses a pod."""
+NEVER_SEEN = "ContainerStatusUnknown"
+"""Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 
 
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
@@ -42,11 +44,28 @@ def refusal(job: Body, events: Sequence[Body]) -> str | None:
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:
     """Return the state of one container of a pod; empty until the kubelet reports it."""
+    return _container_status(pod, name).get("state") or {}
+
+
+def has_started(pod: Body, name: str) -> bool:
+    """Whether a container of a pod runs or has run, as far as the kubelet reports it.
+
+    If the kubelet ends a pod and has no container, it reports an unknown end. It then also reports
+    that the container used to run, if that was so.
+    """
+    state = container_state(pod, name)
+    ended = state.get("terminated") or {}
+    if ended.get("reason") == NEVER_SEEN:
+        return bool((_container_status(pod, name).get("lastState") or {}).get("terminated"))
+    return bool(ended) or "running" in state
+
+
+def _container_status(pod: Body, name: str) -> Mapping[str, Any]:
     status = pod.get("status") or {}
     for key in ("initContainerStatuses", "containerStatuses"):
         for container_status in status.get(key) or ():
             if container_status["name"] == name:
-                return container_status.get("state") or {}
+                return dict(container_status)
     return {}
 
 

@@ -20,14 +20,18 @@ from kais.approvals import CallApproval
 from kais.mcp_servers import Reports
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import base_pod_spec
-from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
+from kais_operator.controllers.mission.decide import (
+    attempt_pods,
+    cost_gate,
+    mind_usage,
+    termination_message,
+)
 from kais_operator.controllers.mission.decide.check_results import Result
+from kais_operator.controllers.mission.decide.cost_gate import LimitedPods
 from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
 from kais_operator.planning import annotation_values, children, pod_diagnosis
 from kais_operator.planning.plan import Body
 
-_NEVER_SEEN = "ContainerStatusUnknown"
-"""Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 _NO_USAGE = AgentUsage()
 """The usage of a pod that ended without a report, and so before its first call of the model."""
 
@@ -74,6 +78,8 @@ class Attempt:
         is_exec: whether it is a series of checks in a running container instead of a Job.
         usage: what the models of a mind used; None if its pods reported nothing.
         pod_usages: what each of its pods that worked reported, by UID; None before its end is seen.
+            A pod whose gate is opened has an entry from then on.
+        limited: its pods, if a limit on costs applies.
         failure: why a mind gave no answer; None if it did, or for other tasks.
         artifacts: the files that a mind wrote, with paths relative to the workspace.
         receipt: of the facts that came with its message; None for other attempts.
@@ -101,6 +107,7 @@ class Attempt:
     is_exec: bool = False
     usage: AgentUsage | None = None
     pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
+    limited: LimitedPods | None = None
     failure: FailureClass | None = None
     artifacts: tuple[Artifact, ...] = ()
     receipt: str | None = None
@@ -160,7 +167,11 @@ def read_attempts(
 
 
 def _read_with_usage(job: Body, pods: Sequence[Body], now: datetime) -> Attempt:
-    attempt = replace(_read(job, pods, now), pod_usages=_pod_usages(job, pods))
+    attempt = replace(
+        _read(job, pods, now),
+        pod_usages=_pod_usages(job, pods),
+        limited=cost_gate.observe(job, pods),
+    )
     return with_pod_usages(attempt, {})
 
 
@@ -173,10 +184,38 @@ def with_pod_usages(attempt: Attempt, recorded: Mapping[str, AgentUsage | None])
     """
     seen = {uid: usage for uid, usage in attempt.pod_usages.items() if usage is not None}
     usages = {**attempt.pod_usages, **recorded, **seen}
+    attempt, usages = _with_gated_pod(attempt, usages)
     usage = mind_usage.total(each for each in usages.values() if each != _NO_USAGE)
     if attempt.is_over and is_of_mind(attempt) and _has_lost_report(attempt, usages):
         usage = mind_usage.with_reserved(usage, _reserved_cost(attempt.job or {}))
     return replace(attempt, usage=usage, pod_usages=usages)
+
+
+def _with_gated_pod(
+    attempt: Attempt, usages: dict[str, AgentUsage | None]
+) -> tuple[Attempt, dict[str, AgentUsage | None]]:
+    """Record the pod whose gate is to be opened, or end an attempt that has spent its limit.
+
+    The record is written before the gate is opened, so a pod that vanishes unseen counts.
+    """
+    limited = attempt.limited
+    if limited is None or limited.gated is None or attempt.is_over:
+        return attempt, usages
+    uid = limited.gated["metadata"]["uid"]
+    if limited.is_opened(usages):
+        return attempt, {**usages, uid: None}
+    if not limited.is_used_up(usages):
+        return attempt, usages
+    ended = replace(
+        attempt,
+        state=State.FAILED,
+        finished_at=parse_time(limited.gated["metadata"].get("creationTimestamp")),
+        end_message=limited.used_up_message(usages),
+        is_started=True,
+        trouble=None,
+        failure=FailureClass.BUDGET,
+    )
+    return ended, {each: usage for each, usage in usages.items() if each != uid}
 
 
 def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]:
@@ -188,16 +227,20 @@ def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]
         report = agent_results.parse(ended.get("message") or "")
         if report is not None:
             usages[pod["metadata"]["uid"]] = mind_usage.bounded(report.usage)
-        elif _is_mind_job(job) and ended and ended.get("reason") != _NEVER_SEEN:
+        elif _is_mind_job(job) and ended and ended.get("reason") != attempt_pods.NEVER_SEEN:
             usages[pod["metadata"]["uid"]] = _NO_USAGE
         elif _is_mind_job(job) and "running" in state:
             usages[pod["metadata"]["uid"]] = None
+        elif cost_gate.was_free(job, pod):
+            usages[pod["metadata"]["uid"]] = _NO_USAGE
     return usages
 
 
 def _has_lost_report(attempt: Attempt, usages: Mapping[str, AgentUsage | None]) -> bool:
     """Whether the task of an ended attempt worked in a pod whose end was not seen."""
-    return None in usages.values() or (attempt.state is State.SUCCEEDED and not usages)
+    not_started = attempt.limited.not_started if attempt.limited is not None else frozenset()
+    lost = [uid for uid, usage in usages.items() if usage is None and uid not in not_started]
+    return bool(lost) or (attempt.state is State.SUCCEEDED and not usages)
 
 
 def has_unseen_end(job: Body, pods_seen: Sequence[Body]) -> bool:
@@ -211,7 +254,10 @@ def has_unseen_end(job: Body, pods_seen: Sequence[Body]) -> bool:
 
 def _reserved_cost(job: Body) -> Decimal:
     """Return what was reserved for an attempt; 0 without a limit."""
-    try:
+    limit = cost_gate.limit_of(job)
+    if limit is not None:
+        return limit
+    try:  # the Job of an earlier version, whose pods have no gate
         return annotation_values.parse_cost(_environment(job, labels.ENV_MAX_COST) or "0")
     except ValueError:
         return Decimal(0)  # someone edited the Job
@@ -374,7 +420,7 @@ def _read_end(
     pod = attempt_pods.deciding_pod(pods_seen, _PHASES.get(state))
     task = attempt_pods.container_state(pod, base_pod_spec.TASK) if pod is not None else {}
     ended: Mapping[str, Any] = task.get("terminated") or {}
-    if ended.get("reason") == _NEVER_SEEN:
+    if ended.get("reason") == attempt_pods.NEVER_SEEN:
         ended = {}
     number, code = number_of(job), ended.get("exitCode")
     if state is not State.SUCCEEDED and pod is not None and attempt_pods.exceeded_deadline(pod):

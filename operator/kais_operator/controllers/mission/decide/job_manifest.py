@@ -19,7 +19,7 @@ from kais_operator.controllers.cell.decide import (
     volumes,
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
-from kais_operator.controllers.mission.decide import check_pods, termination_message
+from kais_operator.controllers.mission.decide import check_pods, cost_gate, termination_message
 from kais_operator.controllers.mission.decide.budgets import Spending
 from kais_operator.controllers.mission.decide.check_pods import CheckImages
 from kais_operator.planning import children
@@ -79,7 +79,8 @@ def attempt_job(
     a pod that exceeds its deadline, so its status can still be read; the Job controller deletes it.
 
     The pod waits for the ConfigMap with its knowledge, which is created after the Job because it
-    needs the Job's UID. A disruption does not count as a failure, so the pod may start twice.
+    needs the Job's UID. A disruption does not count as a failure, so the pod may start twice. Under
+    a limit on costs, each pod waits until the operator has decided what it may cost.
     """
     job = names.job_name(parent.name, inputs.attempt)
     carried = {**base_pod_spec.cell_labels(cell), **inputs.labelled}
@@ -121,6 +122,8 @@ def attempt_job(
         labels.ATTEMPT: str(inputs.attempt),
         labels.RUN_ID: inputs.run_id,
     }
+    if cell.spec.mind is not None and inputs.spending.left is not None:
+        cost_gate.close(body, inputs.spending.left)
     return body
 
 
@@ -150,6 +153,8 @@ def _pod_spec(
             knowledge_url=knowledge_url,
             extra={**_task_variables(inputs), **mind_variables},
         )
+        if inputs.spending.left is not None:
+            variables.append(cost_gate.variable())
     task = base_pod_spec.container(
         shaped,
         base_pod_spec.TASK,
@@ -173,7 +178,6 @@ def _mind_variables(
     """Return the variables of the agent runtime in a pod with this number of containers."""
     limit = termination_message.limit_for(containers)
     amounts = {
-        labels.ENV_MAX_COST: inputs.spending.left,
         labels.ENV_COST_SPENT: inputs.spending.cell or None,
         labels.ENV_COST_SPENT_HOUR: inputs.spending.cell_hour or None,
     }

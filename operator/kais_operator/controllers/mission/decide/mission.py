@@ -27,6 +27,7 @@ from kais_operator.controllers.mission.decide import (
     attempt_start,
     attempt_state,
     budgets,
+    cost_gate,
     cost_reservations,
     knowledge_injection,
     ledger_calls,
@@ -351,7 +352,8 @@ def _await_attempt(
     else:
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
         commands, poll_after = task_approvals.poll(observed, last, now)
-        next_actions = (*next_actions, *commands)
+        # The pod is scheduled while its knowledge is recalled.
+        next_actions = (*_open_gate(last), *next_actions, *commands)
         retry_after = min(filter(None, (retry_after, poll_after)), default=None)
     actions += next_actions
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
@@ -375,6 +377,14 @@ def _await_attempt(
         now,
         requeue_after=_earliest(limits, now, retry_after),
     )
+
+
+def _open_gate(last: Attempt) -> tuple[Action, ...]:
+    """Let a pod of an attempt start with what its earlier pods left; they are recorded before."""
+    if last.limited is None or last.is_over:
+        return ()
+    write = cost_gate.open_gate(last.limited, last.pod_usages)
+    return () if write is None else (write,)
 
 
 def _request_review(

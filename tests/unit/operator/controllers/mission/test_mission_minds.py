@@ -45,6 +45,11 @@ def task_pod(fake: FakeWorld, attempt: int = 1) -> Body:
     return spec
 
 
+def max_cost(fake: FakeWorld, attempt: int = 1, mission: str = "doctor") -> str:
+    template = fake.cluster.read(teams.job_ref(attempt, mission))["spec"]["template"]
+    return str(template["metadata"]["annotations"]["kais.io/max-cost"])
+
+
 def variables(container: Body) -> dict[str, str]:
     return {variable["name"]: variable.get("value", "") for variable in container["env"]}
 
@@ -167,12 +172,12 @@ async def test_files_of_a_mind_are_listed_by_name_size_and_path() -> None:
 
 async def test_the_usage_of_all_attempts_counts() -> None:
     fake = await started(completion={"maxAttempts": 2}, budget={"maxCost": 0.01})
-    assert variables(task_pod(fake)["containers"][0])["KAIS_MAX_COST"] == "0.01"
+    assert max_cost(fake) == "0.01"
     teams.fail(fake, report(failure=FailureClass.MODEL_UNAVAILABLE), code=75)
     await teams.settle(fake)
     assert (status(fake)["turns"], status(fake)["cost"]) == (3, 0.00152)
     second = variables(task_pod(fake, 2)["containers"][0])
-    assert second["KAIS_MAX_COST"] == "0.00848"
+    assert max_cost(fake, 2) == "0.00848"
     assert second["KAIS_FEEDBACK"] == "words of the runtime"
     teams.succeed(fake, report("done"), attempt=2)
     await teams.settle(fake)
@@ -301,7 +306,9 @@ async def test_lost_pod_counts_what_was_reserved_for_its_attempt(seen: str) -> N
     if seen == "no pod":
         fake.cluster.remove(ref)
     elif seen == "a pod that nobody saw end":
-        teams.pod(fake, status={"phase": "Failed", **teams.container(never_seen)})
+        ended = teams.container(never_seen)
+        ended["containerStatuses"][0]["lastState"] = never_seen  # it used to run
+        teams.pod(fake, status={"phase": "Failed", **ended})
     else:
         deleted = "2026-03-01T11:00:00Z"
         teams.pod(fake, status=teams.running(), deletionTimestamp=deleted)
@@ -562,7 +569,7 @@ async def test_the_next_run_is_held_to_what_the_cell_and_the_team_have_left() ->
     await teams.settle_team(fake)
     await teams.settle(fake)
     first = variables(task_pod(fake)["containers"][0])
-    assert first["KAIS_MAX_COST"] == "0.005", "an equal share of each mind"
+    assert max_cost(fake) == "0.005", "an equal share of each mind"
     assert "KAIS_COST_SPENT" not in first
     teams.succeed(fake, report("done"))
     await teams.settle(fake)
@@ -572,7 +579,7 @@ async def test_the_next_run_is_held_to_what_the_cell_and_the_team_have_left() ->
     job = fake.cluster.read(teams.job_ref(1, "again"))
     second = variables(job["spec"]["template"]["spec"]["containers"][0])
     assert (second["KAIS_COST_SPENT"], second["KAIS_COST_SPENT_HOUR"]) == ("0.00152", "0.00152")
-    assert second["KAIS_MAX_COST"] == "0.00348"
+    assert max_cost(fake, 1, "again") == "0.00348"
 
 
 async def test_budget_of_a_team_with_a_mind_has_no_remark() -> None:

@@ -1,0 +1,299 @@
+"""The pods of one attempt: each waits for what the pods before it left of the limit on costs."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from kais import agent_results
+from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
+from kais_operator import errors
+from kais_operator.controllers.mission.decide import cost_gate
+from kais_operator.planning.plan import Body, ObjectRef
+from tests.fakes import teams
+from tests.fakes.teams import MISSION, condition, status
+from tests.fakes.world import FakeWorld, fake_world, restarted
+
+GATE = "kais.io/cost-limit"
+MIND = {"provider": "openai", "model": "m", "systemPrompt": "help"}
+DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
+
+
+async def started(**mission: Any) -> FakeWorld:
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(
+        teams.team(cells=cells), teams.work(**{"budget": {"maxCost": 0.5}, **mission})
+    )
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    return fake
+
+
+def gates(fake: FakeWorld, ref: ObjectRef) -> list[str]:
+    return [gate["name"] for gate in fake.cluster.read(ref)["spec"].get("schedulingGates") or ()]
+
+
+def max_cost(fake: FakeWorld, ref: ObjectRef) -> str:
+    return str(fake.cluster.read(ref)["metadata"]["annotations"]["kais.io/max-cost"])
+
+
+def is_open(fake: FakeWorld, ref: ObjectRef) -> bool:
+    return not gates(fake, ref)
+
+
+def message_of(cost: str, failure: FailureClass | None = FailureClass.INTERRUPTED) -> str:
+    reason = AgentFailure(failure, "SIGTERM") if failure is not None else None
+    usage = AgentUsage(turns=1, cost=Decimal(cost))
+    return agent_results.serialize(AgentResult(usage=usage, failure=reason), limit_bytes=4096)
+
+
+def evict(fake: FakeWorld, ref: ObjectRef, *, cost: str) -> None:
+    """End a pod as an eviction does, with the report of the runtime."""
+    ended = {"terminated": {"exitCode": 75, "reason": "Error", "message": message_of(cost)}}
+    phase = {"phase": "Failed", "conditions": [DISRUPTED]}
+    fake.cluster.set_status(ref, {**phase, **teams.container(ended)})
+
+
+async def with_working_pod(**mission: Any) -> tuple[FakeWorld, ObjectRef]:
+    fake = await started(**mission)
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    assert is_open(fake, first)
+    fake.cluster.set_status(first, teams.running())
+    await teams.settle(fake)
+    return fake, first
+
+
+async def test_pods_under_a_limit_are_gated_and_read_it_from_their_annotation() -> None:
+    fake = await started()
+    template = fake.cluster.read(teams.job_ref())["spec"]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert template["metadata"]["annotations"] == {"kais.io/max-cost": "0.5"}
+    (variable,) = (
+        each for each in template["spec"]["containers"][0]["env"] if each["name"] == "KAIS_MAX_COST"
+    )
+    field = {"fieldPath": "metadata.annotations['kais.io/max-cost']"}
+    assert variable == {"name": "KAIS_MAX_COST", "valueFrom": {"fieldRef": field}}
+
+
+@pytest.mark.parametrize("task", ["a mind without limits", "an image"])
+async def test_other_pods_have_no_gate(task: str) -> None:
+    if task == "an image":
+        fake = await teams.started(teams.work(budget={"maxCost": 0.5}))
+    else:
+        fake = await started(budget=None)
+    template = fake.cluster.read(teams.job_ref())["spec"]["template"]
+    assert "schedulingGates" not in template["spec"]
+    assert "annotations" not in template["metadata"]
+
+
+async def test_first_pod_starts_with_all_that_the_attempt_may_cost() -> None:
+    fake = await started()
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    assert (gates(fake, pod), max_cost(fake, pod)) == ([], "0.5")
+
+
+async def test_gates_of_others_stay() -> None:
+    fake = await started()
+    pod = teams.gated_pod(fake, "a")
+    other = {"name": "kueue.x-k8s.io/admission"}
+    fake.cluster.edit(pod, {"spec": {"schedulingGates": [other, {"name": GATE}]}})
+    await teams.settle(fake)
+    assert gates(fake, pod) == ["kueue.x-k8s.io/admission"]
+
+
+@pytest.mark.parametrize("seen", ["while it is there", "when it is gone", "by another operator"])
+async def test_pod_that_replaces_an_evicted_one_gets_what_that_left(seen: str) -> None:
+    fake, first = await with_working_pod()
+    evict(fake, first, cost="0.2")
+    if seen != "while it is there":
+        await teams.settle(fake)
+        fake.cluster.remove(first)
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(restarted(fake) if seen == "by another operator" else fake)
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.3")
+
+
+async def test_all_pods_of_an_attempt_are_added_up() -> None:
+    fake, first = await with_working_pod()
+    evict(fake, first, cost="0.2")
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    evict(fake, second, cost="0.25")
+    third = teams.gated_pod(fake, "c")
+    await teams.settle(fake)
+    assert (gates(fake, third), max_cost(fake, third)) == ([], "0.05")
+    teams.end_job(fake, condition="Complete")
+    ended = {
+        "terminated": {"exitCode": 0, "reason": "Completed", "message": message_of("0.05", None)}
+    }
+    fake.cluster.set_status(third, {"phase": "Succeeded", **teams.container(ended)})
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["cost"]) == ("Succeeded", 0.5)
+    assert "estimatedCost" not in status(fake)
+
+
+async def test_pod_waits_while_an_earlier_one_may_still_spend() -> None:
+    fake, first = await with_working_pod()
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert gates(fake, second) == [GATE]
+    evict(fake, first, cost="0.1")
+    await teams.settle(fake)
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.4")
+
+
+async def test_run_ends_when_an_evicted_pod_has_spent_the_limit() -> None:
+    fake, first = await with_working_pod()
+    evict(fake, first, cost="0.5")
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert gates(fake, second) == [GATE]
+    assert (status(fake)["outcome"], status(fake)["cost"]) == ("BudgetExceeded", 0.5)
+    assert "estimatedCost" not in status(fake)
+    _, reason, message = condition(fake, "Succeeded")
+    assert reason == "BudgetExceeded"
+    assert message == (
+        "attempt 1: the pod that replaces a disrupted one was not started: its earlier pods have "
+        "spent the $0.5 that it may cost; budget.maxCost of the mission had $0.5 left for this run"
+    )
+    assert teams.job_ref() not in fake.cluster.refs("Job")
+
+
+async def test_run_ends_when_the_report_of_an_evicted_pod_is_lost() -> None:
+    fake, first = await with_working_pod()
+    fake.cluster.remove(first)
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(restarted(fake))
+    assert gates(fake, second) == [GATE]
+    assert (status(fake)["outcome"], status(fake)["cost"]) == ("BudgetExceeded", 0.5)
+    assert status(fake)["estimatedCost"] == 0.5
+    assert (
+        "the report of an earlier pod is lost, so all of the $0.5 that it may cost counts as spent"
+        in condition(fake, "Succeeded")[2]
+    )
+
+
+async def test_pod_whose_gate_was_opened_and_that_nobody_saw_again_counts() -> None:
+    """The operator stopped between the two; only the record says that there was a pod."""
+    fake = await started()
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    fake.cluster.remove(first)
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(restarted(fake))
+    assert gates(fake, second) == [GATE]
+    assert status(fake)["outcome"] == "BudgetExceeded"
+
+
+async def test_pod_is_recorded_before_its_gate_is_opened() -> None:
+    fake = await started()
+    pod = teams.gated_pod(fake, "a")
+    fake.cluster.fail("patch", errors.ClusterUnavailable("killed"), kind="Pod")
+    with pytest.raises(errors.ClusterUnavailable):
+        await teams.settle(fake)
+    attempts = fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/attempts"]
+    assert '"pods":{"a":null}' in attempts
+    assert gates(fake, pod) == [GATE]
+    await teams.settle(restarted(fake))
+    assert (gates(fake, pod), max_cost(fake, pod)) == ([], "0.5")
+
+
+async def test_gate_stays_closed_if_the_pod_cannot_be_recorded() -> None:
+    fake = await started()
+    pod = teams.gated_pod(fake, "a")
+    fake.cluster.fail("patch", errors.Conflict("changed"), kind="Mission")
+    with pytest.raises(errors.Conflict):
+        await teams.pass_(fake)
+    assert gates(fake, pod) == [GATE]
+
+
+UNKNOWN = {"exitCode": 137, "reason": "ContainerStatusUnknown"}
+
+
+@pytest.mark.parametrize("seen", ["waiting", "without containers", "an unknown end"])
+async def test_pod_that_was_evicted_before_its_task_started_costs_nothing(seen: str) -> None:
+    fake = await started()
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    waiting = teams.container({"waiting": {"reason": "ContainerCreating"}})
+    unknown = teams.container({"terminated": UNKNOWN})
+    containers = {"waiting": waiting, "an unknown end": unknown}.get(seen, {})
+    fake.cluster.set_status(first, {"phase": "Failed", "conditions": [DISRUPTED], **containers})
+    await teams.settle(fake)
+    fake.cluster.remove(first)
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.5")
+
+
+async def test_pod_whose_container_the_kubelet_lost_counts() -> None:
+    fake, first = await with_working_pod()
+    unknown = teams.container({"terminated": UNKNOWN})
+    unknown["containerStatuses"][0]["lastState"] = {"terminated": UNKNOWN}
+    fake.cluster.set_status(first, {"phase": "Failed", "conditions": [DISRUPTED], **unknown})
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert gates(fake, second) == [GATE]
+    assert (status(fake)["outcome"], status(fake)["estimatedCost"]) == ("BudgetExceeded", 0.5)
+
+
+async def test_attempt_whose_pod_never_started_costs_nothing() -> None:
+    fake = await started(completion={"maxAttempts": 1})
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    fake.cluster.set_status(pod, teams.waiting("ImagePullBackOff", "not found"))
+    teams.end_job(fake, condition="Failed", reason="DeadlineExceeded")
+    await teams.settle(fake)
+    assert status(fake)["outcome"]
+    assert "cost" not in status(fake)
+
+
+async def test_budget_of_0_allows_free_models_in_every_pod() -> None:
+    fake, first = await with_working_pod(budget={"maxCost": 0})
+    evict(fake, first, cost="0")
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0")
+
+
+async def test_pod_that_is_being_deleted_is_not_started() -> None:
+    fake = await started()
+    pod = teams.gated_pod(fake, "a")
+    finalizers = ["batch.kubernetes.io/job-tracking"]
+    deleted = {"deletionTimestamp": teams.stamp(fake), "finalizers": finalizers}
+    fake.cluster.edit(pod, {"metadata": deleted})
+    await teams.settle(fake)
+    assert gates(fake, pod) == [GATE]
+    assert "kais.io/attempts" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
+
+
+async def test_job_of_an_earlier_version_keeps_its_limit_in_the_variable() -> None:
+    fake = await started()
+    job = fake.cluster.read(teams.job_ref())
+    template = job["spec"]["template"]
+    del template["spec"]["schedulingGates"], template["metadata"]["annotations"]
+    environment = template["spec"]["containers"][0]["env"]
+    environment[:] = [each for each in environment if each["name"] != "KAIS_MAX_COST"]
+    environment.append({"name": "KAIS_MAX_COST", "value": "0.5"})
+    fake.cluster.put(job)
+    first = teams.gated_pod(fake, "a")
+    fake.cluster.set_status(first, teams.running())
+    await teams.settle(fake)
+    fake.cluster.remove(first)
+    teams.succeed(fake, message_of("0.05", None))
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["cost"]) == ("Succeeded", 0.5)
+    assert status(fake)["estimatedCost"] == 0.45
+
+
+def test_job_with_a_changed_limit_allows_no_costs() -> None:
+    job: Body = {"spec": {"template": {"metadata": {}, "spec": {}}}}
+    assert cost_gate.limit_of(job) is None
+    cost_gate.close(job, Decimal("0.5"))
+    assert cost_gate.limit_of(job) == Decimal("0.5")
+    job["spec"]["template"]["metadata"]["annotations"]["kais.io/max-cost"] = "much"
+    assert cost_gate.limit_of(job) == 0
