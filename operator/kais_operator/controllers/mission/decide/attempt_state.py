@@ -72,6 +72,7 @@ class Attempt:
         message: the task's termination message.
         is_truncated: whether the message may have been longer than the kubelet keeps.
         is_started: whether its container was seen running or ended.
+        pod_created_at: when the pod was created whose container has not started; None without one.
         work_ended_at: when its task ended; None while that is unknown.
         checks: the results of its checks, in their order; empty without checks.
         verdict: the reviewer's verdict; None before it, and without a review.
@@ -101,6 +102,7 @@ class Attempt:
     message: str = ""
     is_truncated: bool = False
     is_started: bool = False
+    pod_created_at: datetime | None = None
     work_ended_at: datetime | None = None
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
@@ -280,6 +282,16 @@ def _environment(job: Body, name: str) -> str | None:
     return next((each.get("value") for each in variables if each["name"] == name), None)
 
 
+def awaits_replacement(attempt: Attempt) -> bool:
+    """Whether the Job of an attempt has no pod, although the Job controller could create one.
+
+    An evicted pod may be gone for a moment before it is replaced.
+    """
+    is_podless = attempt.state is State.WAITING and attempt.pod_created_at is None
+    has_begun = bool(((attempt.job or {}).get("status") or {}).get("startTime"))
+    return is_podless and has_begun and attempt.trouble is None
+
+
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
     """Whether the attempt waits and its Job has no pod."""
     is_waiting = attempt.state is State.WAITING and attempt.job is not None
@@ -365,17 +377,19 @@ def _read_open(
         running = Attempt(number, job, State.RUNNING, started, is_started=True)
         ended = state.get("terminated")
         return running if ended is None else _with_end(running, ended, pod)
-    trouble = pod_diagnosis.why_waiting(pod, state)
-    if trouble is None:
-        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
-    return Attempt(
+    waiting = Attempt(
         number,
         job,
         State.WAITING,
         started,
-        trouble=trouble[0],
-        end_message=f"{pod_diagnosis.name_of(pod)}: {trouble[1]}",
+        pod_created_at=parse_time(pod["metadata"].get("creationTimestamp")),
+        end_message=_starting_message(number),
     )
+    trouble = pod_diagnosis.why_waiting(pod, state)
+    if trouble is None:
+        return waiting
+    message = f"{pod_diagnosis.name_of(pod)}: {trouble[1]}"
+    return replace(waiting, trouble=trouble[0], end_message=message)
 
 
 def _starting_message(number: int) -> str:

@@ -92,6 +92,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     """Return the deadline of the pending start; None if nothing waits to start.
 
     Without an attempt, the mission waits to start, otherwise the attempt's container or its checks.
+    The time of a pod that replaces an evicted one counts from the creation of the pod.
     The time of a mission counts from when the operator accepted it, not from its creation, because
     it could not start while no operator ran.
     """
@@ -99,7 +100,9 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     if last is not None and last.state is State.CHECKING and last.trouble is not None:
         return (last.work_ended_at or last.started_at) + limit
     if last is not None:
-        return None if last.is_started or last.is_over else last.started_at + limit
+        if last.is_started or last.is_over or attempt_state.awaits_replacement(last):
+            return None
+        return (last.pod_created_at or last.started_at) + limit
     created_at = mission.metadata.creation_timestamp or now
     return max(created_at, _accepted_at(mission) or created_at) + limit
 

@@ -298,6 +298,43 @@ async def test_a_pod_that_was_moved_does_not_count_as_a_try() -> None:
     assert status(fake)["attempt"] == 1
 
 
+async def with_replacement(created_after_s: float | None) -> FakeWorld:
+    """A mission whose pod was evicted after 50 minutes, and is gone; perhaps another one waits."""
+    fake = await teams.started(teams.work(completion={"timeout": "2h"}))
+    fake.cluster.set_status(teams.job_ref(), {"startTime": teams.stamp(fake)})
+    first = teams.pod(fake, status=teams.running(), name="first")
+    await teams.settle(fake)
+    fake.clock.advance(3000)
+    fake.cluster.remove(first)
+    if created_after_s is not None:
+        fake.clock.advance(created_after_s)
+        teams.pod(fake, status={"phase": "Pending"}, creationTimestamp=teams.stamp(fake))
+    await teams.settle(fake)
+    return fake
+
+
+@pytest.mark.parametrize("created_after_s", [None, 1], ids=["no pod yet", "a pod that waits"])
+async def test_an_attempt_whose_pod_was_evicted_late_waits_for_another_one(
+    created_after_s: float | None,
+) -> None:
+    fake = await with_replacement(created_after_s)
+    assert "outcome" not in status(fake)
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[2] == "attempt 1 of 3 is running"
+
+
+async def test_a_pod_that_replaces_an_evicted_one_has_to_start_in_time() -> None:
+    fake = await with_replacement(1)
+    fake.clock.advance(299)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert "attempt 1 did not start within 5m" in condition(fake, "Succeeded")[2]
+
+
 async def test_a_pod_on_a_lost_node_is_named_and_not_waited_for_for_ever() -> None:
     fake = await teams.started()
     teams.pod(fake, status=teams.running())
