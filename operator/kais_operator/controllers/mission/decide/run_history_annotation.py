@@ -18,7 +18,7 @@ from kais.outcomes import Outcome
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_record, attempt_state
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
-from kais_operator.controllers.mission.decide.attempt_state import Attempt
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
@@ -109,9 +109,11 @@ def read(mission: Mission) -> tuple[AttemptSummary, ...]:
 def serialise(history: Sequence[Attempt]) -> str:
     """Serialise the attempts so far for the annotation."""
     summaries = attempt_record.summarise_all(history)
-    last = (
-        summaries[-1] if summaries[-1].is_over else replace(summaries[-1], end_message="")
-    )  # the message of an open attempt still changes
+    last = summaries[-1]
+    if not last.is_over:  # its message still changes
+        last = replace(last, end_message="")
+    if last.state is State.WAITING:  # a pod is recorded before it starts, and not again when it has
+        last = replace(last, state=State.RUNNING, is_started=True)
     return _json([attempt_record.dump(summary) for summary in (*summaries[:-1], last)])
 
 

@@ -202,6 +202,17 @@ async def test_pod_is_recorded_before_its_gate_is_opened() -> None:
     assert (gates(fake, pod), max_cost(fake, pod)) == ([], "0.5")
 
 
+async def test_task_under_a_limit_takes_one_patch_more() -> None:
+    fake = await started()
+    writes = len(fake.cluster.writes)
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    fake.cluster.set_status(pod, teams.running())
+    await teams.settle(fake)
+    patches = [ref.kind for verb, ref in fake.cluster.writes[writes:] if verb == "patch"]
+    assert patches == ["Mission", "Pod"]
+
+
 async def test_gate_stays_closed_if_the_pod_cannot_be_recorded() -> None:
     fake = await started()
     pod = teams.gated_pod(fake, "a")
