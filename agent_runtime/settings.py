@@ -36,7 +36,8 @@ class Settings:
         peers_file: `routes.json` of the formation, which changes when the team is scaled.
         result_bytes: maximum size of the termination message.
         traceparent: the trace of the run, in mode Task.
-        arm: `on` if the run gets knowledge, in mode Task; otherwise `off`, the default.
+        arm: whether the run gets knowledge (`on`, `off` or `holdout`), in mode Task with the tool
+            `blackboard`; `off` if it is not set.
         calls_since: the first attempt whose tool calls this one continues, in mode Task.
         has_traces: whether the OTEL_* variables ask for traces.
         has_trace_content: whether traces contain texts of prompts, answers and tools.

@@ -35,7 +35,11 @@ HELD_BACK = (
     Reason.PAUSED,
     Reason.BUDGET_RESERVED,
 )
-"""Obstacles that a user chose or caused. They have no deadline; a watch reports their end."""
+"""Obstacles without a start deadline: a user chose or caused them, or others spend the budget.
+
+A watch reports the end of most. A pause of a team ends at a time that is known. A mission that
+waits for a reservation is examined every 10 s, and one whose instance is suspended every 30 s.
+"""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """The obstacle if there is one, the writes, and the delay until the next reconcile."""
 _RETRY_INTERVAL = timedelta(seconds=30)
