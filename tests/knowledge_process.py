@@ -40,9 +40,16 @@ class Served:
 
 @contextmanager
 def serving(
-    db: Path, script: str = "", *, arguments: Sequence[str] = ("--auth", "none")
+    db: Path,
+    script: str = "",
+    *,
+    arguments: Sequence[str] = ("--auth", "none"),
+    is_ready: bool = False,
 ) -> Iterator[Served]:
-    """Run the service, after a script that may break it, until it answers or ends; then kill it."""
+    """Run the service, after a script that may break it, until it answers or ends; then kill it.
+
+    With `is_ready`, wait until it is ready: before that, it answers requests with 503.
+    """
     (port,) = ports.free_ports(1)
     argv = ["kais-knowledge", "serve", "--db", str(db), "--port", str(port), *arguments]
     program = f"import sys\n{script}\nsys.argv = {argv!r}\n"
@@ -52,20 +59,21 @@ def serving(
         process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=log, text=True)
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait(process, url)
+            _wait(process, url, is_ready=is_ready)
             yield Served(process, url, log)
         finally:
             process.kill()
             process.wait()
 
 
-def _wait(process: subprocess.Popen[str], url: str) -> None:
-    """Return when the service answers, or has ended."""
+def _wait(process: subprocess.Popen[str], url: str, *, is_ready: bool) -> None:
+    """Return when the service answers, perhaps that it is ready, or has ended."""
     end = time.monotonic() + _START_S
     while time.monotonic() < end and process.poll() is None:
         with suppress(httpx.TransportError):
-            httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
-            return
+            answer = httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
+            if answer.is_success or not is_ready:
+                return
         time.sleep(0.05)
 
 

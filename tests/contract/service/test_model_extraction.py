@@ -583,7 +583,8 @@ def test_service_killed_while_it_asks_counts_both_calls_and_stores_each_fact_onc
     play(model_server, facts_reply(PORT_FACT, URL_FACT))
     models = configured(model_server)
     db = tmp_path / "knowledge.db"
-    with knowledge_process.serving(db, PROCESS.format(models=models, change=_KILLED)) as served:
+    script = PROCESS.format(models=models, change=_KILLED)
+    with knowledge_process.serving(db, script, is_ready=True) as served:
         with KnowledgeClient(served.url, retries=retries.NO_RETRIES) as client:
             client.put_scope(TEAM, ScopeConfig.model_validate({"extraction": {"model": "small"}}))
             client.put_run("r", run_in(mission="m-1"))
