@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from msgspec import json
 
 from kais_operator import errors
-from kais_operator.informer import event_handler, relist, watch_targets
+from kais_operator.informer import event_handler, list_client, relist, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
 from kais_operator.informer.relist import Relister
@@ -44,28 +45,27 @@ class Server:
     def has(self, version: str, *cells: dict[str, Any]) -> None:
         self.version, self.cells = version, list(cells)
 
-    async def call(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        self.asked.append(path.rpartition("/")[2])
-        if self.refusals:
-            raise self.refusals.pop(0)
-        if query is not None:
-            return {"metadata": {"resourceVersion": self.version}, "items": self.cells}
+    async def call(self, method: str, path: str) -> dict[str, Any]:
+        self._note(path.rpartition("/")[2])
         for first_cell in self.cells:
             if path.endswith(f"/demo/cells/{first_cell['metadata']['name']}"):
                 return {"apiVersion": "kais.io/v1", "kind": "Cell", **first_cell}
         raise errors.NotFound(path)
 
     async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
-        assert "as=PartialObjectMetadataList" in accept
-        self.asked.append("marks")
-        if self.refusals:
-            raise self.refusals.pop(0)
+        if "as=PartialObjectMetadataList" not in accept:
+            self._note(path.rpartition("/")[2])
+            return json.encode({"metadata": {"resourceVersion": self.version}, "items": self.cells})
+        self._note("marks")
         first = int(query.get("continue", 0))
         following = str(first + 1) if first + 1 < len(self.cells) else ""
         metadata = {"resourceVersion": self.version, "continue": following}
         return json.encode({"metadata": metadata, "items": self.cells[first : first + 1]})
+
+    def _note(self, request: str) -> None:
+        self.asked.append(request)
+        if self.refusals:
+            raise self.refusals.pop(0)
 
 
 class Heard:
@@ -244,6 +244,29 @@ def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
         own_object_version,
         record,
     )
+
+
+async def test_the_objects_of_a_page_are_decoded_one_at_a_time():
+    fields = {f"f:{number}": {".": {}} for number in range(100)}
+    page = [{**cell(f"c{number}", "1"), "spec": fields} for number in range(list_client.PAGE_SIZE)]
+    server = Server("5", *page)
+    server_bytes = len(json.encode(page))
+    tracemalloc.start()
+    try:
+        async for bodies, _ in ListClient(server).pages(CELLS):
+            assert sum(len(body["spec"]) for body in bodies) == 100 * len(page)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 3 * server_bytes, "beside the page and its bytes, one object"
+
+
+async def test_a_page_that_is_no_list_is_an_error_of_the_cluster():
+    for items in ([1], ["{"], [[]]):
+        server = Server("5")
+        server.cells = items
+        with pytest.raises(errors.ClusterUnavailable, match="the answer is no list"):
+            await Heard(server).sweeper.load(CELLS)
 
 
 async def test_a_mark_says_whether_an_object_of_ours_controls_it():
