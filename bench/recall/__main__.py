@@ -4,14 +4,15 @@
 writes their file. `python -m bench.recall features` shows what each of them brings on questions
 that none was learned from. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
 other projects, which it clones into a folder. `python -m bench.recall vectors DIR` makes the word
-vectors from the documentation of further projects. `python -m bench recall` has the figures that
+vectors from the documentation of further projects, and `python -m bench.recall distil DIR` those
+for turns, with a sentence encoder. `python -m bench recall` has the figures that
 are reported.
 """
 
 import sys
 from pathlib import Path
 
-from bench.recall import ablation, evaluation, faqs, training, word_vectors
+from bench.recall import ablation, distilled_vectors, evaluation, faqs, training, word_vectors
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["weights"]:
@@ -27,5 +28,9 @@ if __name__ == "__main__":
         if len(sys.argv) != 3:
             sys.exit("usage: python -m bench.recall vectors DIR")
         print(f"wrote {word_vectors.write(Path(sys.argv[2]))}")
+    elif sys.argv[1:2] == ["distil"]:
+        if len(sys.argv) != 3:
+            sys.exit("usage: python -m bench.recall distil DIR")
+        print(f"wrote {distilled_vectors.write(Path(sys.argv[2]))}")
     else:
         print(evaluation.run_tuning())

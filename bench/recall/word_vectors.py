@@ -86,10 +86,9 @@ SOURCES = (
 )  # fmt: skip
 
 
-def paragraphs(folder: Path) -> list[list[str]]:
-    """Read the paragraphs of all sources as terms, each text once."""
+def texts(folder: Path) -> Iterator[str]:
+    """Yield the headings and paragraphs of all sources, each text once."""
     seen: set[str] = set()
-    result = []
     for source in SOURCES:
         wanted = re.compile(f"^(?=.*({source.pages})).*\\.(md|mdx|adoc|rst)$")
         for page in markdown_pages.pages(
@@ -98,43 +97,49 @@ def paragraphs(folder: Path) -> list[list[str]]:
             for text in _texts(page):
                 if text.lower() not in seen and len(text.split()) >= _MIN_WORDS:
                     seen.add(text.lower())
-                    result.append([term for term in analyser.sequence(text) if _is_word(term)])
+                    yield text
+
+
+def paragraphs(folder: Path) -> list[list[str]]:
+    """Read the paragraphs of all sources as terms."""
+    result = [[term for term in analyser.sequence(text) if is_word(term)] for text in texts(folder)]
     return [terms for terms in result if len(terms) >= _MIN_TERMS]
 
 
 def _texts(page: str) -> Iterator[str]:
-    for heading, texts in markdown_pages.sections(page):
+    for heading, texts_below in markdown_pages.sections(page):
         yield heading
-        yield from texts
+        yield from texts_below
 
 
-def _is_word(term: str) -> bool:
+def is_word(term: str) -> bool:
+    """Return whether a term is a word: no identifier, date or number."""
     return not (term.startswith(("=", "d:")) or term.isdecimal())
 
 
 def learn(folder: Path) -> tuple[bytes, bytes]:
     """Return the bytes of the list of terms and of their vectors."""
-    texts = paragraphs(folder)
-    counts = Counter(term for terms in texts for term in set(terms))
+    term_lists = paragraphs(folder)
+    counts = Counter(term for terms in term_lists for term in set(terms))
     ranked = sorted((-count, term) for term, count in counts.items() if len(term) > 1)
     terms = [term for _, term in ranked[:_TERMS]]
-    information = _information(_nearness(texts, terms))
+    information = _information(_nearness(term_lists, terms))
     # Rows are terms, and columns dimensions without their strengths: what is rare counts as much.
     vectors = np.linalg.eigh(information @ information.T)[1][:, -_DIMENSIONS:]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     shares = np.array([counts[term] for term in terms]) / sum(counts.values())
     vectors *= (_RARITY / (_RARITY + shares))[:, np.newaxis]
-    vectors -= _common(texts, terms, vectors)
+    vectors -= _common(term_lists, terms, vectors)
     highest = word_vectors.HIGHEST
     numbers = np.rint(vectors * (highest / np.abs(vectors).max())).astype(np.int8)
     return _list_of(terms).encode(), numbers.tobytes()
 
 
-def _nearness(texts: Sequence[Sequence[str]], terms: Sequence[str]) -> Floats:
+def _nearness(term_lists: Sequence[Sequence[str]], terms: Sequence[str]) -> Floats:
     """Count which terms stand near which, nearer ones more."""
     number_of = {term: number for number, term in enumerate(terms)}
     flat: list[int] = []
-    for text in texts:
+    for text in term_lists:
         flat += [number_of.get(term, -1) for term in text]
         flat += [-1] * _WINDOW
     numbers, size = np.array(flat), len(terms)
@@ -158,11 +163,11 @@ def _information(nearness: Floats) -> Floats:
     return information
 
 
-def _common(texts: Sequence[Sequence[str]], terms: Sequence[str], vectors: Floats) -> Floats:
+def _common(term_lists: Sequence[Sequence[str]], terms: Sequence[str], vectors: Floats) -> Floats:
     """Return the part of each vector in the direction that the means of all texts share."""
     number_of = {term: number for number, term in enumerate(terms)}
     scatter = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for text in texts:
+    for text in term_lists:
         mean = vectors[[number_of[term] for term in sorted(set(text)) if term in number_of]].sum(0)
         length = float(np.linalg.norm(mean))
         if length:

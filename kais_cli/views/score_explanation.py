@@ -23,7 +23,7 @@ _COMPONENTS = {
     "context": "what was said beside it",
     "links": "facts that it is linked with",
     "meaning": "nearness in meaning",
-    "word_vectors": "words that appear in the same contexts",
+    "word_vectors": "words that are near those of the question",
 }
 # The texts for a factor that raises a score, and for one that lowers it.
 _FACTORS = {

@@ -89,7 +89,8 @@ def retrieve(
         first_results = frozenset(
             result.number for result in ranked[: second_hop.UNCHANGED_RESULTS]
         )
-        ranked = second_hop.merge(ranked, rank(gathered, query, config))
+        wider = replace(config, weights=second_hop.weights_of(config.weights))
+        ranked = second_hop.merge(ranked, rank(gathered, query, wider))
         evidence = replace(evidence, rows={**first.evidence.rows, **evidence.rows})
     rows = evidence.rows
     ranked = _rank_by_usefulness(snapshot, ranked, evidence)

@@ -1,6 +1,7 @@
 """The second hop: finds turns that share rare words with the best, for answers that span turns.
 
-    the best turns -> their rare words -> a second match with these -> results after the best
+    the best turns -> their rare words -> a second match with these and with word vectors
+      -> results after the best
 
 A question about Ada's holiday finds the turn where she names the place; the other turns about it
 name the place and not the holiday. The best `UNCHANGED_RESULTS` of the first match stay first, so
@@ -17,7 +18,8 @@ from dataclasses import replace
 from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import speakers
-from knowledge_service.search.ranking.ranking import Ranked
+from knowledge_service.search.ranking.ranking import WORD_VECTORS_OF_TURNS, Ranked
+from knowledge_service.search.ranking.weights import Weights
 from knowledge_service.search.text import analyser
 
 HOPS_FROM = 3
@@ -26,6 +28,7 @@ UNCHANGED_RESULTS = 5
 """The number of best results that the hop does not change."""
 WEIGHT = 0.35
 """The weight of a word of the hop; a word of the question has 1."""
+_VECTORS_WEIGHT = 0.6
 _MOST_TERMS = 12
 # A word is rare if it is in at most this share of the searched facts, or in at most this many.
 _RARE_SHARE, _RARE_COUNT = 0.02, 3
@@ -61,6 +64,15 @@ def rare_terms(counts: Counter[str], scores: Scores) -> dict[str, float]:
     rare = [term for term in counts if 1 < documents.get(term, 0) <= max_documents]
     rare.sort(key=lambda term: (-counts[term], documents[term], term))
     return dict.fromkeys(rare[:_MOST_TERMS], WEIGHT)
+
+
+def weights_of(weights: Weights) -> Weights:
+    """Return the weights of the second match, in which turns also score by word vectors.
+
+    The words of another turn of the answer are near to those of the question more often than they
+    are the same. The best results are chosen without, because there this costs more than it finds.
+    """
+    return replace(weights, additive={**weights.additive, WORD_VECTORS_OF_TURNS: _VECTORS_WEIGHT})
 
 
 def merge(first: Sequence[Ranked], second: Sequence[Ranked]) -> list[Ranked]:

@@ -53,7 +53,7 @@ def measure(statement: str, claim: Passage, record: Passage) -> Coverage:
 
 def _uncovered(terms: Sequence[str], record: Passage) -> dict[str, float]:
     missing = [term for term in terms if not record.has(term)]
-    similarities = word_vectors.highest_similarities(missing, record.terms)
+    similarities = word_vectors.OF_CONTEXTS.highest_similarities(missing, record.terms)
     weights = dict.fromkeys(terms, 0.0)
     for term, similarity in zip(missing, similarities, strict=True):
         weights[term] = passages.weight(term) * (1 - similarity)

@@ -143,8 +143,8 @@ def weight(term: str) -> float:
     """Return how much a term says: from 0.25, for a general word, to 1, for a rare one."""
     if term in vocabulary.GENERAL:
         return _GENERAL_WEIGHT
-    rank = word_vectors.frequency_rank(term)
-    rarity = math.log(rank + 20) / math.log(word_vectors.TERM_COUNT + 20)
+    rank = word_vectors.OF_CONTEXTS.frequency_rank(term)
+    rarity = math.log(rank + 20) / math.log(word_vectors.OF_CONTEXTS.term_count + 20)
     return expansion.expand_terms((term,)).weights[term] * (0.4 + 0.6 * rarity)
 
 

@@ -36,7 +36,7 @@ from knowledge_service.search.text import dates
 NEIGHBOUR_WEIGHTS = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
 # Not learned, because no set of questions has links or embeddings.
 _LINKED, _MEANING = 0.3, 0.6
-# Word vectors are compared for this number of the best matches.
+# Word vectors are compared for this number of the best matches that are no turns.
 _MOST_COMPARED = 16
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
@@ -60,6 +60,8 @@ _LOW, _HIGH = 0.8, 1.25
 _INFLUENCED = ("x_recency", "x_confidence", "x_usefulness")
 TALK, RUN, OBSERVATION, FACT = "talk", "run", "observation", "fact"
 """The kinds of candidates: a turn with a speaker, a fact of a run, one about an entity, others."""
+WORD_VECTORS_OF_TURNS = "word_vectors.turns"
+"""The weight of word vectors for turns; only the second hop has one."""
 ANSWER = "answer"
 """The kind of context of a turn that comes after a turn that only asks."""
 _CONTEXT_OF = {RUN: "context.run", OBSERVATION: "context.observation"}
@@ -312,7 +314,7 @@ def sum_features(
     for number, value in evidence.similarities.items():
         parts[number]["meaning"] = _MEANING * best * value
     if not evidence.similarities:
-        _add_word_vectors(parts, question, evidence, groups, weights.additive["word_vectors"])
+        _add_word_vectors(parts, question, evidence, groups, weights)
     return parts
 
 
@@ -321,20 +323,27 @@ def _add_word_vectors(
     question: ParsedQuery,
     evidence: Evidence,
     groups: Groups,
-    weight: float,
+    weights: Weights,
 ) -> None:
-    """Add the similarity of word vectors to matches that are not turns."""
+    """Add the similarity of word vectors to the best matches that are no turns, and to all turns.
+
+    Turns have a weight of their own for this part, which only the second hop gives.
+    """
     text = evidence.text
-    numbers = [number for number, score in text.items() if score and groups.of[number].kind != TALK]
-    if not numbers:
-        return
-    numbers = sorted(numbers, key=lambda number: (-text[number], number))[:_MOST_COMPARED]
-    contents = [evidence.rows[number].content for number in numbers]
-    most = weight * max(text.values())
-    similarities = word_vectors.similarities(question.own_terms, contents)
-    for number, similarity in zip(numbers, similarities, strict=True):
-        if most * similarity:
-            parts[number]["word_vectors"] = most * similarity
+    best = max(text.values(), default=0.0)
+    facts = [number for number, score in text.items() if score and groups.of[number].kind != TALK]
+    facts = sorted(facts, key=lambda number: (-text[number], number))[:_MOST_COMPARED]
+    turn_weight = weights.additive.get(WORD_VECTORS_OF_TURNS, 0.0)
+    turns = [number for number in parts if groups.of[number].kind == TALK] if turn_weight else []
+    for compared, vectors, weight in (
+        (facts, word_vectors.OF_CONTEXTS, weights.additive["word_vectors"]),
+        (turns, word_vectors.DISTILLED, turn_weight),
+    ):
+        contents = [evidence.rows[number].content for number in compared]
+        similarities = vectors.similarities(question.own_terms, contents)
+        for number, similarity in zip(compared, similarities, strict=True):
+            if weight * best * similarity:
+                parts[number]["word_vectors"] = weight * best * similarity
 
 
 def _add_conversations(

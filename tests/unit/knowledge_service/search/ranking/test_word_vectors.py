@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.recall import distilled_vectors
 from bench.recall.word_vectors import SOURCES, Source
 from knowledge_service.search import second_hop
 from knowledge_service.search.query import parser
@@ -19,7 +20,7 @@ from tests.unit.knowledge_service.search.candidate_rows import NOW, candidate
 
 
 def similarities(query: str, *texts: str) -> list[float]:
-    return word_vectors.similarities(tuple(analyser.sequence(query)), texts)
+    return word_vectors.OF_CONTEXTS.similarities(tuple(analyser.sequence(query)), texts)
 
 
 NEAR = {
@@ -32,6 +33,22 @@ NEAR = {
 @pytest.mark.parametrize(("query", "near", "far"), NEAR.values(), ids=NEAR)
 def test_words_of_the_same_contexts_are_near(query: str, near: str, far: str) -> None:
     near_value, far_value = similarities(query, near, far)
+    assert near_value > far_value
+
+
+NEAR_IN_GENERAL = {
+    "holiday": ("Where did she travel?", "Anna: our flight to Oslo", "Anna: the soup was cold"),
+    "illness": ("Was he ill?", "Bruno: I saw a doctor today", "Bruno: I painted the fence"),
+    "animal": ("Which pet has she?", "Anna: my dog barks", "Anna: my car broke down"),
+}
+
+
+@pytest.mark.parametrize(("query", "near", "far"), NEAR_IN_GENERAL.values(), ids=NEAR_IN_GENERAL)
+def test_words_of_general_english_are_near_by_distilled_vectors(
+    query: str, near: str, far: str
+) -> None:
+    terms = tuple(analyser.sequence(query))
+    near_value, far_value = word_vectors.DISTILLED.similarities(terms, (near, far))
     assert near_value > far_value
 
 
@@ -103,13 +120,49 @@ def test_only_the_best_matches_are_compared() -> None:
     assert [n for n in range(1, 21) if "word_vectors" in compared[n]] == list(range(5, 21))
 
 
-def test_turns_of_a_conversation_have_no_part() -> None:
-    rows = [
-        candidate(f"Anna: the price is {number}", number, tags_json='["session_1"]')
-        for number in (1, 2, 3)
-    ]
-    compared = parts(rows, {row.number: 1.0 for row in rows}, ordinals={1: 1, 2: 2, 3: 3})
+TURNS = [
+    candidate(f"{name}: {content}", number, tags_json='["session_1"]')
+    for number, (name, content) in enumerate(
+        [("Anna", "soup is cold"), ("Bruno", "a flight to Oslo"), ("Anna", "I travelled")], 1
+    )
+]
+PLACES = {1: 1, 2: 2, 3: 3}
+TRAVEL = parser.parse("Where did she travel?", NOW)
+
+
+def turn_parts(weights_of_match: weights.Weights, **further: object) -> dict[int, dict[str, float]]:
+    evidence = Evidence(
+        {row.number: row for row in TURNS}, {1: 1.0, 2: 0.0, 3: 4.0}, PLACES,
+        **further,  # type: ignore[arg-type]
+    )  # fmt: skip
+    groups = ranking.group_candidates(evidence, use_conversations=True)
+    return ranking.sum_features(TRAVEL, evidence, groups, weights_of_match)
+
+
+def test_turns_have_no_part_in_the_first_match() -> None:
+    assert not any("word_vectors" in each for each in turn_parts(weights.SHIPPED).values())
+
+
+def test_turns_have_a_part_in_the_second_hop_even_if_no_term_matches() -> None:
+    compared = turn_parts(second_hop.weights_of(weights.SHIPPED))
+    shares = [compared[number].get("word_vectors", 0.0) for number in (1, 2, 3)]
+    assert shares[0] < shares[1] < shares[2] < 4.0
+
+
+def test_embeddings_replace_word_vectors_of_turns() -> None:
+    compared = turn_parts(second_hop.weights_of(weights.SHIPPED), similarities={3: 0.5})
     assert not any("word_vectors" in each for each in compared.values())
+
+
+def test_facts_have_the_same_part_in_the_second_hop() -> None:
+    rows = [candidate("the price has a discount", 1), candidate("we pay", 2)]
+    evidence = Evidence({row.number: row for row in rows}, {1: 1.0, 2: 2.0})
+    groups = ranking.group_candidates(evidence, use_conversations=True)
+    first, second = (
+        ranking.sum_features(QUERY, evidence, groups, each)
+        for each in (weights.SHIPPED, second_hop.weights_of(weights.SHIPPED))
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.repository)
@@ -118,3 +171,48 @@ def test_notice_and_the_list_of_terms_name_each_source(source: Source) -> None:
     line = f"# Source: github.com/{source.repository} at {source.commit}, {source.licence}\n"
     assert line in terms
     assert source.repository in (Path(__file__).parents[5] / "NOTICE").read_text()
+
+
+def test_notice_names_the_encoder_and_the_dictionary_of_the_distilled_vectors() -> None:
+    notice = (Path(__file__).parents[5] / "NOTICE").read_text()
+    terms = Path(word_vectors.__file__).with_name(word_vectors.DISTILLED_TERMS_FILE).read_text()
+    head = "".join(line for line in terms.splitlines() if line.startswith("#"))
+    for text in (notice, head):
+        assert "all-MiniLM-L6-v2" in text
+        assert "WordNet 3.0" in text
+
+
+def test_each_file_has_a_vector_for_each_term() -> None:
+    for terms_file, vectors_file, dimensions in (
+        (word_vectors.TERMS_FILE, word_vectors.VECTORS_FILE, 100),
+        (word_vectors.DISTILLED_TERMS_FILE, word_vectors.DISTILLED_VECTORS_FILE, 64),
+    ):
+        folder = Path(word_vectors.__file__).parent
+        lines = (folder / terms_file).read_text().splitlines()
+        terms = [line for line in lines if not line.startswith("#")]
+        assert len(set(terms)) == len(terms)
+        assert (folder / vectors_file).stat().st_size == len(terms) * dimensions
+
+
+ENTRY = (
+    "02084071 05 n 02 dog 0 domestic_dog 0 000 | a member of the genus Canis; "
+    '"the dog barked all night"; "a dog"\n'
+)
+
+
+def test_definitions_come_with_their_words_and_examples_of_three_words(tmp_path: Path) -> None:
+    folder = tmp_path / "wordnet"
+    folder.mkdir()
+    for name in ("adj", "adv", "noun", "verb"):
+        (folder / f"data.{name}").write_text(ENTRY if name == "noun" else "  1 a licence\n")
+    assert list(distilled_vectors.dictionary_sentences(tmp_path)) == [
+        "dog, domestic dog: a member of the genus Canis",
+        "the dog barked all night",
+    ]
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "all-minilm-l6-v2-q.onnx").write_bytes(b"another")
+    with pytest.raises(ValueError, match=r"v2-q\.onnx is not the expected file"):
+        distilled_vectors.check(tmp_path)
