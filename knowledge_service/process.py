@@ -25,6 +25,7 @@ from knowledge_service.http_server import HttpServer
 from knowledge_service.metrics import Metrics
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.ranking import weights
+from knowledge_service.search_process.client import SearchProcess
 from knowledge_service.startup_app import StartupApp
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -98,6 +99,7 @@ def _open_service(
         ranker_config=_ranker_config(settings),
     )
     resources.callback(store.close)
+    resources.callback(_search_process(settings, store).stop)
     metrics = _metrics_of(store)
     models = _extraction_models(resources)
     workers = _workers(settings, store, metrics, models, spans)
@@ -120,6 +122,19 @@ def _open_service(
     return app, (
         run_workers(workers), metrics.serve(settings.metrics_host, settings.metrics_port),
     )  # fmt: skip
+
+
+def _search_process(settings: Settings, store: SqliteStore) -> SearchProcess:
+    """Start the process that searches for the store."""
+    searcher = SearchProcess(
+        settings.db,
+        store.ranker_config,
+        reads_within_s=settings.reads_within.total_seconds(),
+        on_ready=store.drop_postings,
+    )
+    store.search_in(searcher)
+    searcher.start()
+    return searcher
 
 
 def _ranker_config(settings: Settings) -> RankerConfig:

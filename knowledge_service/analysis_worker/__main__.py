@@ -12,7 +12,8 @@ import sys
 
 import msgspec
 
-from knowledge_service.analysis_worker import messages, version
+from knowledge_service import process_messages as messages
+from knowledge_service.analysis_worker import version
 from knowledge_service.domain.fact_text import FactText
 from knowledge_service.search.text import batch_analysis
 

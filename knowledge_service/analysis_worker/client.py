@@ -18,7 +18,8 @@ from contextlib import suppress
 
 import msgspec
 
-from knowledge_service.analysis_worker import messages, version
+from knowledge_service import process_messages as messages
+from knowledge_service.analysis_worker import version
 from knowledge_service.domain.fact_text import FactText
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch

@@ -105,6 +105,11 @@ class VersionedCache:
             if len(self._blanked) > _MAX_PENDING:  # no recall consumed them
                 self._blanked.clear()
 
+    def clear(self) -> None:
+        """Drop all entries, because another process searches from now on."""
+        with self._lock:
+            self._kept = LruCache(self._most)
+
     def for_snapshot(self, start_version: int, end_version: int) -> LruCache:
         """Return the cache for a snapshot, by the versions read before and after it was opened.
 

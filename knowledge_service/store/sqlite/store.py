@@ -12,6 +12,7 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
 from knowledge_service.search import pipeline
 from knowledge_service.search.pipeline import RankerConfig
+from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection, read_pool
@@ -26,7 +27,7 @@ from knowledge_service.store.sqlite.repositories.links import Links
 from knowledge_service.store.sqlite.repositories.operations import Operations
 from knowledge_service.store.sqlite.repositories.principals import Principals
 from knowledge_service.store.sqlite.repositories.provenance import Provenance
-from knowledge_service.store.sqlite.repositories.recall import RecallRepository
+from knowledge_service.store.sqlite.repositories.recall import RecallRepository, Searcher
 from knowledge_service.store.sqlite.repositories.runs import Runs
 from knowledge_service.store.sqlite.repositories.scope_adoption import Adoption
 from knowledge_service.store.sqlite.repositories.scopes import Scopes
@@ -111,6 +112,22 @@ class SqliteStore(
         writer.watch_erasures(reading.postings_cache.record_erasure)
         super().__init__(reading, writer)
         return str(store_id)
+
+    def search_in(self, searcher: Searcher) -> None:
+        """Have searches run by another process, which learns of each erasure before its commit."""
+        own_cache = self._readers.postings_cache
+
+        def record_erasure(version: int, erased: ErasedDocuments) -> None:
+            own_cache.record_erasure(version, erased)
+            searcher.record_erasure(version, erased)
+
+        self._readers.wait_for_other_process = searcher.wait_for_open_snapshots
+        self._writer.watch_erasures(record_erasure, searcher.set_erasure_version)
+        self.searcher = searcher
+
+    def drop_postings(self) -> None:
+        """Free the postings that this process has cached, because another one searches."""
+        self._readers.postings_cache.clear()
 
     def identity(self) -> StoreIdentity:
         """Return the store's id and epoch."""

@@ -30,7 +30,7 @@ from knowledge_service.ports import (
 )
 from knowledge_service.search.snapshot import MOST_LINKED, RowRequest
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
-from knowledge_service.store.sqlite.repositories import base, recall
+from knowledge_service.store.sqlite.repositories import base, recall_search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
 
@@ -337,7 +337,7 @@ def test_fact_brings_a_reader_of_everything_so_many_linked_facts_and_no_more(
 ) -> None:
     def measure() -> tuple[int, object]:
         with Steps(town.store) as counted, town.store._readers.snapshot() as connection:
-            snapshot = recall._snapshot(connection, search, None)
+            snapshot = recall_search._snapshot(connection, search, None)
             counted.count = 0
             links = snapshot.rows(RowRequest(links_of=[1])).links
         return counted.count, links

@@ -62,6 +62,8 @@ class GroupCommit:
         """Changes with each erasure; odd while one is being committed."""
         self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
         """Called after a commit that erased text, before its version can be read."""
+        self.on_version: Callable[[int], None] = lambda _: None
+        """Called with each new version: before the commit of an erasure, and after it."""
 
     def commit(self, jobs: Sequence[Job]) -> tuple[list[JobResult], bool]:
         """Run and commit jobs; return the results for callers, and whether text was erased.
@@ -81,7 +83,8 @@ class GroupCommit:
                 job = pending_jobs.popleft()
                 if job.future:
                     results.append(JobResult(job.future, value, error))
-        self.erasure_version += changes.has_erasures
+        if changes.has_erasures:
+            self._set_erasure_version(self.erasure_version + 1)
         blanked = changes.write(self._connection)
         self._hash_index.write()
         self._end_transaction()
@@ -103,7 +106,12 @@ class GroupCommit:
 
     def end_erasure(self) -> None:
         """Make the erasure version even again, so that caches may advance to it."""
-        self.erasure_version += self.erasure_version % 2
+        if self.erasure_version % 2:
+            self._set_erasure_version(self.erasure_version + 1)
+
+    def _set_erasure_version(self, version: int) -> None:
+        self.erasure_version = version
+        self.on_version(version)
 
     def _run_batch(
         self, pending_jobs: deque[Job], head: ChainHead, changes: IndexChanges

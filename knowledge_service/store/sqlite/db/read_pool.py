@@ -67,6 +67,8 @@ class ReadPool:
         search_wait: timedelta = SEARCH_WAIT,
     ) -> None:
         self._on_damage = on_damage
+        self.wait_for_other_process: Callable[[], None] = lambda: None
+        """Waits for the snapshots of a process that also reads the file."""
         self.postings_cache = VersionedCache(_CACHE_BYTES)
         self._within_s = time_limit.total_seconds()
         self._browsing = threading.BoundedSemaphore(_BULK_READERS)
@@ -121,6 +123,7 @@ class ReadPool:
         with self._ended:
             open_now = set(self._open)
             self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
+        self.wait_for_other_process()
 
     @contextmanager
     def search_connection(self) -> Iterator[apsw.Connection]:

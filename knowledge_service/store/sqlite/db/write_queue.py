@@ -81,9 +81,17 @@ class WriteQueue:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def watch_erasures(self, on_erased: Callable[[int, ErasedDocuments], None]) -> None:
-        """Call `on_erased` after each commit that erased text, before its version can be read."""
+    def watch_erasures(
+        self,
+        on_erased: Callable[[int, ErasedDocuments], None],
+        on_version: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Call `on_erased` after each commit that erased text, before its version can be read.
+
+        Call `on_version` with each new `erasure_version`, before the commit and after it.
+        """
         self._commits.on_erased = on_erased
+        self._commits.on_version = on_version
 
     @property
     def fatal_error(self) -> StoreUnavailable | None:

@@ -138,10 +138,21 @@ def by_numbers(
     connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
 ) -> dict[int, Fact]:
     """Return facts by their internal numbers, as they are or as they were known at `known_at`."""
+    return from_texts(texts_by_numbers(connection, numbers, known_at))
+
+
+def texts_by_numbers(
+    connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None
+) -> list[str]:
+    """Return the rows of facts as JSON arrays, for `from_texts`."""
     if known_at is None:
-        texts = json_texts(connection, _BY_NUMBERS, numbers)
-        rows: Iterable[Sequence[Any]] = chain.from_iterable(map(_JSON_ROWS.decode, texts))
-    else:
-        bindings = (json.dumps(list(numbers)), times.to_us(known_at))
-        rows = connection.execute(_BY_NUMBERS_AS_OF, bindings)
+        return list(json_texts(connection, _BY_NUMBERS, numbers))
+    bindings = (json.dumps(list(numbers)), times.to_us(known_at))
+    rows = connection.execute(_BY_NUMBERS_AS_OF, bindings).fetchall()
+    return [msgspec.json.encode(rows).decode()]
+
+
+def from_texts(texts: Iterable[str]) -> dict[int, Fact]:
+    """Return the facts of some rows by their internal numbers."""
+    rows = chain.from_iterable(map(_JSON_ROWS.decode, texts))
     return {row[NUMBER]: fact(row) for row in rows}

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import islice
+from typing import Protocol
 
 import apsw
 from pydantic import TypeAdapter
 
 from knowledge_client.models import Fact, Recalled
 from knowledge_service.domain import recall_filters
-from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
+from knowledge_service.domain.access_control import View, nearest_first
+from knowledge_service.errors import StoreDamaged
 from knowledge_service.event_log import times
-from knowledge_service.ports import (
-    Hit,
-    IdempotencyKey,
-    NewReceipt,
-    RecallExplanation,
-    Search,
-    SearchResult,
-)
+from knowledge_service.ports import IdempotencyKey, NewReceipt, Search, SearchResult
 from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline, ranker_version
-from knowledge_service.search.match_selection import SearchQuery
 from knowledge_service.search.pipeline import RankerConfig
-from knowledge_service.search.ranking.ranking import Ranked
-from knowledge_service.search.retrieval_result import Retrieval
+from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.repositories import base, fact_rows, receipts
-from knowledge_service.store.sqlite.repositories.recall_snapshot import (
-    ReaderScopes,
-    SqliteSnapshot,
-    Vector,
-)
+from knowledge_service.store.sqlite.repositories import base, fact_rows, recall_search, receipts
+from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_snapshot import SqliteSnapshot, Vector
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
@@ -41,13 +30,37 @@ _RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
 _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
   AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
-_FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
+
+
+class Searcher(Protocol):
+    """Runs searches in another process."""
+
+    def find(self, search: Search, vector: Vector | None) -> FoundFacts | None:
+        """Run a search; None when this process must run it, because the other is not ready.
+
+        Raises:
+            StoreUnavailable, ReadTimeout: as for `ReadPool.snapshot`.
+        """
+        ...
+
+    def wait_for_open_snapshots(self) -> None:
+        """Wait until no search reads a snapshot that is open now."""
+        ...
+
+    def set_erasure_version(self, version: int) -> None:
+        """Use no cache while the version is odd; return when that is so."""
+        ...
+
+    def record_erasure(self, version: int, erased: ErasedDocuments) -> None:
+        """Drop documents from the cache, before the version is set."""
+        ...
 
 
 class RecallRepository(base.SqliteRepository):
     """The `RecallStore` port. With an embedder, facts with near embeddings are candidates, too."""
 
     embedder: Embedder | None = None
+    searcher: Searcher | None = None
     ranker_config: RankerConfig = pipeline.DEFAULT_CONFIG
 
     def ranker(self) -> str:
@@ -57,35 +70,24 @@ class RecallRepository(base.SqliteRepository):
     def search(self, search: Search) -> SearchResult:
         """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
-        with self.open_snapshot(search, vector) as (connection, snapshot):
-            query = SearchQuery(
-                search.query, search.limit, search.filters, search.now, search.synonyms
-            )
-            retrieval = pipeline.retrieve(snapshot, query, self.ranker_config)
-            facts = fact_rows.by_numbers(
-                connection, [each.number for each in retrieval.results], search.filters.known_at
-            )
-            return SearchResult(
-                tuple(
-                    Hit(facts[each.number], each.score, _parts(each, retrieval, search))
-                    for each in retrieval.results
-                ),
-                _visible(snapshot.paths.values(), search.view, search.scopes),
-                dict(_explanations(connection, snapshot, retrieval, search.why_not)),
-            )
+        try:
+            found = self.searcher.find(search, vector) if self.searcher else None
+        except StoreDamaged as damage:
+            self._writer.mark_damaged(damage)
+            raise
+        if found is None:
+            version = self._erasure_version
+            found = recall_search.find(self._readers, version, self.ranker_config, search, vector)
+        return found.to_result()
 
-    @contextmanager
     def open_snapshot(
-        self, search: Search, vector: Vector | None = None
-    ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
-        """Open a snapshot with the postings cache that it may use."""
-        before = self._writer.erasure_version
-        with self._readers.search_connection() as connection:
-            snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
-            snapshot.cache = self._readers.postings_cache.for_snapshot(
-                before, self._writer.erasure_version
-            )
-            yield connection, snapshot
+        self, search: Search
+    ) -> AbstractContextManager[tuple[apsw.Connection, SqliteSnapshot]]:
+        """Open the snapshot of a search in this process."""
+        return recall_search.open_snapshot(self._readers, self._erasure_version, search)
+
+    def _erasure_version(self) -> int:
+        return self._writer.erasure_version
 
     def _vector(self, search: Search) -> Vector | None:
         if self.embedder is None or not search.query.strip():
@@ -120,7 +122,7 @@ class RecallRepository(base.SqliteRepository):
         """Return the visible scopes, nearest first."""
         with self._readers.snapshot() as connection:
             paths = base.visible_scopes(connection, view, scopes)
-        return _visible(paths.values(), view, scopes)
+        return recall_search.visible_paths(paths.values(), view, scopes)
 
     def record_recall(
         self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
@@ -141,42 +143,3 @@ class RecallRepository(base.SqliteRepository):
         """Return a receipt and its observer."""
         with self._readers.snapshot() as connection:
             return receipts.find(connection, receipt_id)
-
-
-def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None) -> SqliteSnapshot:
-    paths = base.visible_scopes(connection, search.view, search.scopes)
-    view = search.view
-    if view.can_read_subtree(PLATFORM):
-        everything = base.scope_filter(view, paths)
-        searched = everything if search.scopes is None else base.named_scopes(paths)
-        reading = ReaderScopes(paths, everything, searched)
-    else:
-        visible = paths if search.scopes is None else base.visible_scopes(connection, view, None)
-        of_reader = base.scope_filter(view, visible)
-        reading = ReaderScopes(visible, of_reader, base.scope_filter(view, paths))
-    snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
-    snapshot.has_facets = bool(search.filters.facets)
-    snapshot.vector = vector
-    return snapshot
-
-
-def _parts(ranked: Ranked, retrieval: Retrieval, search: Search) -> Mapping[str, float]:
-    return ranked.parts | retrieval.term_parts(ranked.number) if search.explain else ranked.parts
-
-
-def _explanations(
-    connection: apsw.Connection,
-    snapshot: SqliteSnapshot,
-    retrieval: Retrieval,
-    fact_ids: Iterable[str],
-) -> Iterator[tuple[str, RecallExplanation]]:
-    """Explain the outcome of those facts that are in the searched scopes."""
-    for fact_id in fact_ids:
-        for number, scope_no in connection.execute(_FACTS, (fact_id,)):
-            if scope_no in snapshot.paths:
-                outcome = retrieval.explain(number)
-                yield fact_id, RecallExplanation(outcome.stage, outcome.reason)
-
-
-def _visible(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> tuple[str, ...]:
-    return nearest_first(base.with_own_path(paths, view, named))

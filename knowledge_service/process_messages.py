@@ -1,4 +1,4 @@
-"""Messages between the service and the worker: four bytes of length, then the content."""
+"""Messages between the service and the processes that it starts: a length, then the content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import struct
 
 _LENGTH = struct.Struct("<I")
-# The analysis of the largest body takes half of it.
+# The analysis of the largest batch takes half of it.
 _MAX_BYTES = 64 << 20
 
 

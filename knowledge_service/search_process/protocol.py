@@ -1,0 +1,83 @@
+"""What the service and the process of the searches send to each other, as MessagePack.
+
+One connection is for control: the settings, then each change of the erasure version, which the
+process acknowledges with an empty message. Each of the other connections has one search at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from knowledge_service.ports import Search
+from knowledge_service.search.pipeline import RankerConfig
+from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
+
+ACKNOWLEDGED = b""
+
+
+class Settings(msgspec.Struct):
+    """The first message: what to search, how, and the file descriptors of the connections."""
+
+    path: str
+    reads_within_s: float
+    ranker_config: RankerConfig
+    connections: list[int]
+
+
+class ErasureVersion(msgspec.Struct, tag=True):
+    """The version of erasures from now on; odd while an erasure is being committed."""
+
+    number: int
+
+
+class Erased(msgspec.Struct, tag=True):
+    """The documents that a version erased, by scope; None for an emptied scope."""
+
+    version: int
+    documents: dict[int, list[int] | None]
+
+
+class Find(msgspec.Struct, tag=True):
+    """Requests a search."""
+
+    search: Search
+    vector: Vector | None
+
+
+class WaitForSnapshots(msgspec.Struct, tag=True):
+    """Requests an empty message when all snapshots that are open now have ended."""
+
+
+class Failed(msgspec.Struct):
+    """The error of a search: its class in `errors`, or "" for one that nobody expected."""
+
+    kind: str
+    detail: str
+
+
+class Answer(msgspec.Struct):
+    """The answer to `Find`: one of both."""
+
+    found: FoundFacts | None = None
+    failed: Failed | None = None
+
+
+Control = ErasureVersion | Erased
+Request = Find | WaitForSnapshots
+
+encode = msgspec.msgpack.Encoder().encode
+decode_settings = msgspec.msgpack.Decoder(Settings).decode
+decode_control = msgspec.msgpack.Decoder(Control).decode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_answer = msgspec.msgpack.Decoder(Answer).decode
+
+
+def documents_of(erased: Sequence[tuple[int, Sequence[int] | None]]) -> dict[int, list[int] | None]:
+    """Return erased documents in the form of `Erased`."""
+    return {
+        number: None if ordinals is None else list(map(int, ordinals))
+        for number, ordinals in erased
+    }

@@ -1,0 +1,237 @@
+"""The process of the searches finds what the service does, and knows of each erasure."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_service import clock
+from knowledge_service.domain.facets import Facet
+from knowledge_service.domain.recall_filters import Filters
+from knowledge_service.errors import StoreDamaged
+from knowledge_service.ports import ActionContext, Search
+from knowledge_service.search_process import protocol
+from knowledge_service.search_process.__main__ import SearchServer
+from knowledge_service.search_process.client import SearchProcess
+from knowledge_service.store.sqlite.db.read_pool import ReadPool
+from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests import knowledge_process
+from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
+
+CONTEXT = ActionContext(PERSON, "asked for")
+READY_S = 60.0
+
+
+class ReadySearchProcess(SearchProcess):
+    """One that a test can wait for."""
+
+    def __init__(self, store: SqliteStore, path: Path, *, pause_s: float = 0) -> None:
+        self.became_ready = threading.Semaphore(0)
+        super().__init__(
+            path, store.ranker_config, reads_within_s=8, on_ready=self.became_ready.release,
+            pause_s=pause_s,
+        )  # fmt: skip
+
+    def wait(self) -> None:
+        assert self.became_ready.acquire(timeout=READY_S)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def searcher(store: SqliteStore, path: Path) -> Iterator[ReadySearchProcess]:
+    process = ReadySearchProcess(store, path)
+    store.search_in(process)
+    process.start()
+    process.wait()
+    yield process
+    process.stop()
+
+
+def remember(store: SqliteStore, *contents: str, scope: str = TEAM) -> list[str]:
+    facts = [new_fact(content, scope=scope) for content in contents]
+    return [result.fact_id for result in store.remember(facts, actor=PERSON)]
+
+
+def searches() -> list[Search]:
+    now = clock.now()
+    java = Search(ALL, "Which Java does the build need?", 10, now=now)
+    return [
+        java,
+        Search(ALL, "java build", 2, (TEAM,), now=now, explain=True),
+        Search(ALL, "jdk", 10, now=now, synonyms=(("jdk", "java"),), why_not=("none",)),
+        Search(ALL, "java", 10, filters=Filters(known_at=now + timedelta(hours=1))),
+        Search(ALL, "java", 10, filters=Filters(kinds=("fact",), tags=("a",), schema="s",
+               facets=(Facet("name", "value"),), min_confidence=0.1, valid_at=now)),
+        Search(ALL, "nothing says this", 10, (OTHER,), now=now),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(searches())))
+def test_process_finds_what_the_service_finds(
+    store: SqliteStore, searcher: ReadySearchProcess, number: int
+) -> None:
+    fact_ids = remember(store, "the build needs Java 21", "Java 17 is too old for the build")
+    remember(store, "bob: where is the java?", "ann: in the build image", scope=LEAD)
+    search = searches()[number]
+    if search.why_not:
+        search = Search(ALL, "jdk", 10, synonyms=search.synonyms, why_not=tuple(fact_ids))
+    found = searcher.find(search, None)
+    assert found is not None
+    by_process = found.to_result()
+    store.searcher = None
+    assert by_process == store.search(search)
+    assert bool(by_process.hits) is ("nothing" not in search.query and not search.filters.facets)
+
+
+def test_store_searches_in_the_process(store: SqliteStore, searcher: ReadySearchProcess) -> None:
+    (fact_id,) = remember(store, "the build needs Java 21")
+    assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
+    assert store._readers.postings_cache._kept.size_bytes == 0
+
+
+def test_process_drops_an_erased_fact_from_its_cache(
+    store: SqliteStore, searcher: ReadySearchProcess
+) -> None:
+    fact_ids = remember(store, *(f"the build needs Java {n}" for n in range(600)))
+    search = Search(ALL, "java 5", 3, (TEAM,), why_not=(fact_ids[5],))
+    assert store.search(search).hits[0].fact.id == fact_ids[5]
+    store.erase(fact_ids[5], CONTEXT)
+    found = searcher.find(search, None)
+    assert found is not None
+    result = found.to_result()
+    assert fact_ids[5] not in [hit.fact.id for hit in result.hits]
+    store.searcher = None
+    assert result == store.search(search)
+
+
+class RecordingSearcher:
+    """Records what a store tells the process, and whether the fact is there then."""
+
+    def __init__(self, store: SqliteStore, fact_id: str) -> None:
+        self.events: list[tuple[object, ...]] = []
+        self._store = store
+        self._fact_id = fact_id
+
+    def find(self, search: Search, vector: Vector | None) -> FoundFacts | None:
+        raise StoreDamaged("the index is corrupt")
+
+    def wait_for_open_snapshots(self) -> None:
+        self.events.append(("wait", self._is_there()))
+
+    def set_erasure_version(self, version: int) -> None:
+        self.events.append(("version", version, self._is_there()))
+
+    def record_erasure(self, version: int, erased: object) -> None:
+        self.events.append(("erased", version, self._is_there()))
+
+    def _is_there(self) -> bool:
+        return self._store.fact(self._fact_id, ALL) is not None
+
+
+def test_process_knows_of_an_erasure_before_its_commit(store: SqliteStore) -> None:
+    (fact_id,) = remember(store, "the build needs Java 21")
+    searcher = RecordingSearcher(store, fact_id)
+    store.search_in(searcher)
+    store.erase(fact_id, CONTEXT)
+    assert searcher.events == [
+        ("version", 1, True), ("erased", 2, False), ("version", 2, False), ("wait", False),
+    ]  # fmt: skip
+
+
+def test_damage_that_the_process_finds_ends_all_writes(store: SqliteStore) -> None:
+    store.search_in(RecordingSearcher(store, "none"))
+    with pytest.raises(StoreDamaged, match="the index is corrupt"):
+        store.search(searches()[0])
+    with pytest.raises(StoreDamaged, match="the index is corrupt"):
+        remember(store, "the build needs Java 21")
+
+
+def test_service_searches_by_itself_until_a_killed_process_is_replaced(
+    store: SqliteStore, searcher: ReadySearchProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    (fact_id,) = remember(store, "the build needs Java 21")
+    first = searcher.process_id
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
+    searcher.wait()
+    assert searcher.process_id not in (None, first)
+    found = searcher.find(searches()[0], None)
+    assert found is not None
+    assert [hit.fact.id for hit in found.to_result().hits] == [fact_id]
+    assert caplog.records[0].__dict__["fields"]["why"] == "it ended with -9"
+
+
+def test_erasure_does_not_wait_for_a_process_that_hangs(
+    store: SqliteStore, searcher: ReadySearchProcess
+) -> None:
+    (fact_id,) = remember(store, "the build needs Java 21")
+    hanging = searcher.process_id
+    assert hanging is not None
+    os.kill(hanging, signal.SIGSTOP)
+    store.erase(fact_id, CONTEXT)
+    assert not Path(f"/proc/{hanging}").exists() or searcher.process_id != hanging
+    assert store.search(searches()[0]).hits == ()
+
+
+def test_process_answers_with_the_error_of_a_read(store: SqliteStore, path: Path) -> None:
+    readers = ReadPool(path, timedelta(milliseconds=50))
+    server = SearchServer(readers, store.ranker_config)
+    request = protocol.encode(protocol.Find(searches()[0], None))
+    with readers.search_connection(), readers.search_connection():
+        failed = protocol.decode_answer(server.answer(request)).failed
+    assert failed is not None
+    assert failed.kind == "StoreUnavailable"
+    assert failed.detail.startswith("every reader has been busy")
+    readers.close()
+
+
+def test_process_that_cannot_open_the_file_leaves_the_searches_to_the_service(
+    store: SqliteStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    searcher = ReadySearchProcess(store, tmp_path / "missing" / "knowledge.db", pause_s=60)
+    store.search_in(searcher)
+    (fact_id,) = remember(store, "the build needs Java 21")
+    searcher.start()
+    assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
+    searcher.stop()
+    assert searcher.process_id is None
+
+
+def children_of(process_id: int) -> list[int]:
+    tasks = Path(f"/proc/{process_id}/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
+def test_process_ends_with_the_service(path: Path) -> None:
+    with knowledge_process.serving(path) as served:
+        answer = httpx.post(f"{served.url}/v1/recall", json={"query": "java"}, trust_env=False)
+        assert answer.status_code == 200
+        (child,) = children_of(served.process.pid)
+        ended = select.poll()
+        descriptor = os.pidfd_open(child)
+        ended.register(descriptor, select.POLLIN)
+        served.process.kill()
+        assert ended.poll(READY_S * 1000)
+    os.close(descriptor)
