@@ -26,6 +26,11 @@ def _unique_kib(process_id: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
+def _processor_s(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
 class Served:
     """The service over one file, or the bare routes; counts its own processor time."""
 
@@ -83,9 +88,10 @@ class Served:
         ]
 
     def processor_s(self) -> float:
-        """Return the processor time that the server itself used so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """Return the processor time that the server and the processes that it started have used."""
+        return sum(
+            _processor_s(process_id) for process_id in (self._process.pid, *self._children())
+        )
 
     def send(self, *concurrent_jobs: dict[str, Any]) -> list[dict[str, Any]]:
         """Have the load client do jobs at the same time."""
