@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,22 @@ CURRENT_KINDS = "current"
 _VERSION = "app.kubernetes.io/version"
 _LEASE_TIMEOUT = timedelta(seconds=30)  # twice the duration of a Lease
 _MAX_LISTED = 5
+
+
+@dataclass(frozen=True)
+class _Renewal:
+    """The last renewal of the operator's Lease: its holder, and how long ago it was."""
+
+    holder: str
+    age: timedelta
+
+    @property
+    def age_s(self) -> int:
+        return max(0, int(self.age.total_seconds()))
+
+    @property
+    def is_stale(self) -> bool:
+        return self.age > _LEASE_TIMEOUT
 
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
@@ -81,9 +98,38 @@ def operator(
     if body is None:
         yield _missing(cluster, release, "operator", "Deployment", install_defaults.OPERATOR)
         return
-    yield _ready("operator", "Deployment", body)
-    yield from _skew("operator", body, version)
-    yield _leader(cluster, body["metadata"]["namespace"], now)
+    namespace = body["metadata"]["namespace"]
+    if body.get("spec", {}).get("replicas", 1):
+        yield _ready("operator", "Deployment", body)
+        yield from _skew("operator", body, version)
+        yield _leader(_read_renewal(cluster, namespace, now), namespace)
+    else:
+        yield from _operator_outside(body, _read_renewal(cluster, namespace, now), version=version)
+
+
+def _operator_outside(body: Body, renewal: _Renewal | None, *, version: str) -> Iterator[Finding]:
+    """Check the Lease, which alone shows whether an operator outside the cluster runs.
+
+    The label of the Deployment is the version of the chart, not that of such an operator.
+    """
+    namespace = body["metadata"]["namespace"]
+    state = f"Deployment/{namespace}/{body['metadata']['name']}: scaled to 0"
+    if renewal is None or renewal.is_stale:
+        yield failed(
+            "operator",
+            f"{state}, and no operator outside the cluster renews the Lease",
+            "start the operator outside the cluster, or run:"
+            f" kubectl scale -n {_scale('Deployment', body)}",
+        )
+    else:
+        yield ok(
+            "operator",
+            f"{state}; the operator runs outside the cluster;"
+            f" its Lease was renewed {renewal.age_s} s ago",
+        )
+    yield from _skew("chart", body, version)
+    holder = renewal.holder if renewal is not None else "the operator"
+    yield _leader(renewal, namespace, advice=f"read the log of {holder}, outside the cluster")
 
 
 def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Finding]:
@@ -208,18 +254,24 @@ def _skew(subject: str, body: Body, version: str) -> Iterator[Finding]:
     )
 
 
-def _leader(cluster: Cluster, namespace: str, now: datetime) -> Finding:
+def _read_renewal(cluster: Cluster, namespace: str, now: datetime) -> _Renewal | None:
+    """Return the last renewal of the operator's Lease; None if no operator holds it."""
     lease = cluster.get("Lease", namespace, labels.LEASE)
     spec: Mapping[str, Any] = (lease or {}).get("spec", {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    advice = f"kubectl logs -n {namespace} -l {install_defaults.OPERATOR}"
     if not holder or not renewed:
+        return None
+    return _Renewal(holder, now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed)))
+
+
+def _leader(renewal: _Renewal | None, namespace: str, *, advice: str = "") -> Finding:
+    advice = advice or f"kubectl logs -n {namespace} -l {install_defaults.OPERATOR}"
+    if renewal is None:
         return failed("leader", f"no operator holds Lease/{namespace}/{labels.LEASE}", advice)
-    age = now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))
-    message = f"{holder} leads, renewed {max(0, int(age.total_seconds()))} s ago"
-    if age > _LEASE_TIMEOUT:
+    if renewal.is_stale:
+        message = f"the Lease is stale: {renewal.holder} renewed it {renewal.age_s} s ago"
         return failed("leader", message, advice)
-    return ok("leader", message)
+    return ok("leader", f"{renewal.holder} leads, renewed {renewal.age_s} s ago")
 
 
 def _spec_fields(model: Any) -> set[str]:

@@ -148,7 +148,9 @@ def workload(
     }
 
 
-def lease(renewed: str = "2029-12-31T23:59:55.000000Z") -> dict[str, Any]:
-    spec = {"holderIdentity": "kais-operator-abc", "renewTime": renewed}
+def lease(
+    renewed: str = "2029-12-31T23:59:55.000000Z", *, holder: str = "kais-operator-abc"
+) -> dict[str, Any]:
+    spec = {"holderIdentity": holder, "renewTime": renewed}
     metadata_ = {"name": labels.LEASE, "namespace": "kais-system"}
     return {"kind": "Lease", "metadata": metadata_, "spec": spec}

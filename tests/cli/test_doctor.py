@@ -103,7 +103,70 @@ def test_another_version_is_a_warning(terminal, cluster):
 
 def test_a_lease_that_nobody_renews_fails(terminal, cluster):
     cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
-    assert broken(terminal, "leads, renewed 120 s ago") == ExitStatus.FAILED
+    message = "the Lease is stale: kais-operator-abc renewed it 120 s ago"
+    assert broken(terminal, message) == ExitStatus.FAILED
+    assert "→ kubectl logs -n kais-system -l app.kubernetes.io/" in terminal.out
+
+
+@pytest.fixture
+def operator_outside(cluster):
+    body = objects.workload("Deployment", "operator", ready=0)
+    body["spec"]["replicas"] = 0
+    cluster.put(body)
+    cluster.put(objects.lease(holder="laptop_7"))
+
+
+@pytest.mark.usefixtures("operator_outside")
+def test_an_operator_outside_the_cluster_that_renews_its_lease_is_well(terminal):
+    assert terminal.run("doctor") == 0, terminal.out
+    assert terminal.out.splitlines()[2:5] == [
+        (
+            "ok       operator  Deployment/kais-system/kais-operator: scaled to 0;"
+            " the operator runs outside the cluster; its Lease was renewed 5 s ago"
+        ),
+        f"ok       chart     version {VERSION}",
+        "ok       leader    laptop_7 leads, renewed 5 s ago",
+    ]
+    assert terminal.out.endswith("12 ok, 0 warnings, 0 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("renewed", "state"),
+    [("29.000000Z", ExitStatus.FAILED), ("30.000000Z", ExitStatus.SUCCEEDED)],
+)
+@pytest.mark.usefixtures("operator_outside")
+def test_a_lease_of_an_operator_outside_the_cluster_is_stale_after_30_s(
+    terminal, cluster, renewed, state
+):
+    cluster.put(objects.lease(f"2029-12-31T23:59:{renewed}", holder="laptop_7"))
+    assert terminal.run("doctor") == state, terminal.out
+
+
+@pytest.mark.usefixtures("operator_outside")
+def test_a_stale_lease_of_an_operator_outside_the_cluster_fails_with_what_to_start(
+    terminal, cluster
+):
+    cluster.put(objects.lease("2029-12-31T23:58:00.000000Z", holder="laptop_7"))
+    assert terminal.run("doctor") == ExitStatus.FAILED
+    scale = "kubectl scale -n kais-system Deployment/kais-operator --replicas=1"
+    assert terminal.out.splitlines()[2:7] == [
+        (
+            "failed   operator  Deployment/kais-system/kais-operator: scaled to 0,"
+            " and no operator outside the cluster renews the Lease"
+        ),
+        f"                   → start the operator outside the cluster, or run: {scale}",
+        f"ok       chart     version {VERSION}",
+        "failed   leader    the Lease is stale: laptop_7 renewed it 120 s ago",
+        "                   → read the log of laptop_7, outside the cluster",
+    ]
+
+
+@pytest.mark.usefixtures("operator_outside")
+def test_an_operator_that_is_scaled_to_nothing_and_has_released_its_lease_fails(terminal, cluster):
+    cluster.put(objects.lease(holder=""))
+    message = "scaled to 0, and no operator outside the cluster renews the Lease"
+    assert broken(terminal, message) == ExitStatus.FAILED
+    assert "failed   leader    no operator holds Lease/kais-system/kais-operator" in terminal.out
 
 
 def test_a_store_that_does_not_answer_fails(terminal, cluster):
