@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.contract.compatibility import wire_names
 
 
-def test_no_name_that_was_stored_or_sent_is_gone() -> None:
-    deleted_missing = wire_names.missing(wire_names.frozen(), wire_names.collect())
+@pytest.fixture(scope="module")
+def current() -> dict[str, wire_names.Names]:
+    return wire_names.collect()
+
+
+def test_no_name_that_was_stored_or_sent_is_gone(current: dict[str, wire_names.Names]) -> None:
+    deleted_missing = wire_names.missing(wire_names.frozen(), current)
     assert deleted_missing == [], (
         "these names are stored or sent by earlier versions. Keep each as it was. Or keep a reader"
         " of it, list the change in CHANGELOG.md, and take its line out of"
         f" {wire_names.FILE.name}:\n" + "\n".join(deleted_missing)
+    )
+
+
+def test_every_name_that_is_stored_or_sent_is_in_the_file(
+    current: dict[str, wire_names.Names],
+) -> None:
+    unlisted = wire_names.missing(current, wire_names.frozen())
+    assert unlisted == [], (
+        f"{wire_names.FILE.name} lacks these names, so nothing notices if they go. Add them with"
+        " python -m tests.contract.compatibility.wire_names:\n" + "\n".join(unlisted)
     )
 
 
