@@ -52,8 +52,9 @@ def digest(tree: Any) -> bytes:
 def by_identity(*, capacity: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Cache the results of a function by the identity of its arguments, which must be immutable.
 
-    This is for models that take long to compare, such as the Cell that a reconcile reads. Pass each
-    argument in the same way in every call, by position or by name.
+    This is for models that take long to compare, such as the Cell that a reconcile reads. Strings,
+    such as a UID, are compared by value, because each read creates new ones. Pass each argument in
+    the same way in every call, by position or by name.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -62,9 +63,16 @@ def by_identity(*, capacity: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
-            key = (*map(id, args), *((name, id(value)) for name, value in kwargs.items()))
+            key = (
+                *map(_argument_key, args),
+                *((name, _argument_key(value)) for name, value in kwargs.items()),
+            )
             return results.get(key, lambda: ((args, kwargs), function(*args, **kwargs)))[1]
 
         return remembered
 
     return decorate
+
+
+def _argument_key(argument: object) -> str | int:
+    return argument if type(argument) is str else id(argument)

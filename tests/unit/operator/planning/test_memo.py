@@ -44,6 +44,36 @@ def test_equal_arguments_that_are_other_objects_are_computed_again():
     assert len(calls) == 2
 
 
+def test_equal_strings_that_are_other_objects_share_a_result():
+    calls: list[str] = []
+
+    @memo.by_identity(capacity=8)
+    def joined(numbers: list[int], first: str, *, last: str) -> str:
+        calls.append(first)
+        return f"{first}{numbers}{last}"
+
+    numbers = [1]
+    uids = ["".join(["uid", "-1"]) for _ in range(2)]
+    assert uids[0] is not uids[1]
+    assert {joined(numbers, uid, last=uid) for uid in uids} == {"uid-1[1]uid-1"}
+    assert len(calls) == 1
+    assert joined(numbers, "uid-2", last="uid-1") == "uid-2[1]uid-1"
+    assert joined(numbers, "uid-1", last="uid-2") == "uid-1[1]uid-2"
+    assert len(calls) == 3
+
+
+def test_a_string_is_never_taken_for_an_object():
+    @memo.by_identity(capacity=8)
+    def kind(value: object, *, name: object = None) -> str:
+        return f"{type(value).__name__} {type(name).__name__}"
+
+    number = 7
+    assert kind(number) == "int NoneType"
+    assert kind(str(id(number))) == "str NoneType"
+    assert kind("a", name=number) == "str int"
+    assert kind("a", name=str(id(number))) == "str str"
+
+
 def test_arguments_stay_alive_so_that_no_other_object_takes_their_identity():
     @memo.by_identity(capacity=1_000)
     def text(numbers: list[int]) -> str:

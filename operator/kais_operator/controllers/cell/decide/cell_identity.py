@@ -168,6 +168,7 @@ def workspace_claim(formation: Formation | None) -> str | None:
     return names.workspace_claim_name(formation.metadata.name)
 
 
+@memo.by_identity(capacity=64)
 def principal(
     cell: Cell, cell_identity: CellIdentity, *, account_uid: str, realm_uid: str
 ) -> models.PrincipalIn:
@@ -176,22 +177,6 @@ def principal(
     It may write in its own scope. In the scope of its Formation, and in any home that it shares
     with others, it remembers and changes only what it wrote itself.
     """
-    # The two objects are kept with the result, so no other object can take their identity.
-    key = (id(cell), id(cell_identity), account_uid, realm_uid)
-    return _PRINCIPALS.get(
-        key,
-        lambda: (cell, cell_identity, _principal(cell, cell_identity, account_uid, realm_uid)),
-    )[2]
-
-
-_PRINCIPALS: memo.RecentResults[
-    tuple[int, int, str, str], tuple[Cell, CellIdentity, models.PrincipalIn]
-] = memo.RecentResults(64)
-
-
-def _principal(
-    cell: Cell, cell_identity: CellIdentity, account_uid: str, realm_uid: str
-) -> models.PrincipalIn:
     namespace = cell.metadata.namespace
     home, memory = str(cell_identity.scope), str(cell_identity.memory)
     grants = [models.Grant(scope=memory, verbs=("read", "remember"))]
