@@ -40,7 +40,7 @@ from kais_operator.controllers.cell.decide.service_workload_actions import (
     Installation,
     Workloads,
 )
-from kais_operator.controllers.cell.decide.spawn_limits import NO_KIN, Kin
+from kais_operator.controllers.cell.decide.spawn_limits import NO_ANCESTRY, Ancestry
 from kais_operator.planning import (
     cell_cost_annotation,
     cost_reservation_annotation,
@@ -58,12 +58,12 @@ class CellObserved:
     """The observed state of a Cell.
 
     Attributes:
-        housed: the object with the Formation that it names.
+        cell_in_formation: the object with the Formation that it names.
         account: the ServiceAccount with the name that its pods use.
         spec_map: the object with the name of the ConfigMap for a spec too large for a variable.
         workloads: the objects with the names of a service cell's children, and its pods.
         sharing: scopes of the other cells that use the same borrowed account.
-        kin: the cells of the namespace; read only if another cell may have created this one.
+        ancestry: the cells of the namespace; read only if another cell may have created this one.
         realm_uid: UID of the namespace.
         realm_labels: labels of the namespace, with its Pod Security level.
         is_registered: whether the knowledge service has exactly the present registration.
@@ -72,12 +72,12 @@ class CellObserved:
         vanished_runs: runs that have reserved a part of its limits, and whose Mission is gone.
     """
 
-    housed: CellInFormation
+    cell_in_formation: CellInFormation
     account: Body | None
     spec_map: Body | None = None
     workloads: Children = NO_CHILDREN
     sharing: Sequence[Scope] = ()
-    kin: Kin = NO_KIN
+    ancestry: Ancestry = NO_ANCESTRY
     realm_uid: str = ""
     realm_labels: Mapping[str, str] = field(default_factory=dict)
     is_registered: bool = False
@@ -88,7 +88,7 @@ class CellObserved:
     @property
     def cell(self) -> Cell:
         """The Cell without its Formation."""
-        return self.housed.cell
+        return self.cell_in_formation.cell
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ def _decide_cell(observed: CellObserved, now: datetime) -> Plan:
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
-    spawn_record = spawn_limits.record_actions(cell, observed.kin)
-    full = spawn_limit_records.size_problem(cell, spawn_record, observed.kin.records)
+    spawn_record = spawn_limits.record_actions(cell, observed.ancestry)
+    full = spawn_limit_records.size_problem(cell, spawn_record, observed.ancestry.records)
     if full is not None:
         refusal = Account(
             reason=Reason.APPLY_FAILED,
@@ -157,7 +157,7 @@ def _decide_cell(observed: CellObserved, now: datetime) -> Plan:
 
 def _refusal(observed: CellObserved) -> Account | None:
     """Return why a cell may have no pod, whatever its account; None if it may."""
-    spawned = spawn_limits.find_violation(observed.cell, observed.kin)
+    spawned = spawn_limits.find_violation(observed.cell, observed.ancestry)
     if spawned is None:
         return _refused_pod(observed)
     return Account(
@@ -192,10 +192,10 @@ def _listed(broken: Sequence[Violation]) -> str:
 
 def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
     """Add changes that the spawn limits ignore to the summary, and requeue until acceptance."""
-    kin = observed.kin
+    ancestry = observed.ancestry
     ignored = None
-    if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:
-        ignored = spawn_limit_records.ignored_changes(observed.cell, kin.records)
+    if not ancestry.has_policy and observed.cell.metadata.name not in ancestry.of_formations:
+        ignored = spawn_limit_records.ignored_changes(observed.cell, ancestry.records)
     if ignored is None:
         return decided
     *other_conditions, ready = decided.conditions
@@ -209,7 +209,7 @@ def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _Ce
 
 def _with_approval(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
     """Add who approved the cell to Applied, if its creator requires approval."""
-    approval = spawn_limits.approval_note(observed.cell, observed.kin)
+    approval = spawn_limits.approval_note(observed.cell, observed.ancestry)
     if approval is None:
         return decided
     applied, *other_conditions = decided.conditions
@@ -266,7 +266,7 @@ def _decide_service_cell(
 ) -> _CellDecision:
     identity = _identity(observed)
     workloads = service_workload_actions.decide_workloads(
-        observed.housed,
+        observed.cell_in_formation,
         identity,
         parent,
         live=observed.workloads,
@@ -409,7 +409,7 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
 
 
 def _identity(observed: CellObserved) -> CellIdentity:
-    return cell_identity.identity(observed.housed, sharing=observed.sharing)
+    return cell_identity.identity(observed.cell_in_formation, sharing=observed.sharing)
 
 
 def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ...]:

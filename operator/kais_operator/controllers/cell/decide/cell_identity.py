@@ -104,21 +104,21 @@ def formation_scope(formation: Formation) -> Scope:
     return Scope(formation.metadata.namespace, formation_segment(formation))
 
 
-def own_scope(housed: CellInFormation) -> Scope:
+def own_scope(cell_in_formation: CellInFormation) -> Scope:
     """Return the scope of the cell alone."""
-    cell = housed.cell
+    cell = cell_in_formation.cell
     realm = cell.metadata.namespace
     if cell.spec.formation_ref is None:
         return Scope(realm, None, cell.metadata.name)
     formation = (
-        formation_segment(housed.formation)
-        if housed.formation is not None
+        formation_segment(cell_in_formation.formation)
+        if cell_in_formation.formation is not None
         else segment(cell.spec.formation_ref)
     )
     return Scope(realm, formation, segment(short_name(cell)))
 
 
-def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdentity:
+def identity(cell_in_formation: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdentity:
     """Return the identity of a cell; `sharing` are the scopes of others under the same account.
 
     A token identifies the account and not the cell. Cells that share an account therefore have the
@@ -126,23 +126,23 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     which stays when a cell is renamed.
     """
     others = tuple(sharing)
-    return _identity(housed, others) if others else _identity_alone(housed)
+    return _identity(cell_in_formation, others) if others else _identity_alone(cell_in_formation)
 
 
 @memo.by_identity(capacity=64)
-def _identity_alone(housed: CellInFormation) -> CellIdentity:
-    return _identity(housed, ())
+def _identity_alone(cell_in_formation: CellInFormation) -> CellIdentity:
+    return _identity(cell_in_formation, ())
 
 
-def _identity(housed: CellInFormation, sharing: Iterable[Scope]) -> CellIdentity:
-    location = _place(housed)
+def _identity(cell_in_formation: CellInFormation, sharing: Iterable[Scope]) -> CellIdentity:
+    location = _place(cell_in_formation)
     home = scopes.nearest_common([location.scope, *sharing])
     return CellIdentity(
         location.short_name,
-        account_name(housed.cell),
+        account_name(cell_in_formation.cell),
         home,
         memory=Scope(home.realm, home.formation) if home.formation else home,
-        workspace=workspace_claim(housed.formation),
+        workspace=workspace_claim(cell_in_formation.formation),
         address=location.address,
     )
 
@@ -157,8 +157,12 @@ class _Place:
 
 
 @memo.by_identity(capacity=64)
-def _place(housed: CellInFormation) -> _Place:
-    return _Place(short_name(housed.cell), own_scope(housed), _address(housed))
+def _place(cell_in_formation: CellInFormation) -> _Place:
+    return _Place(
+        short_name(cell_in_formation.cell),
+        own_scope(cell_in_formation),
+        _address(cell_in_formation),
+    )
 
 
 def workspace_claim(formation: Formation | None) -> str | None:
@@ -197,15 +201,15 @@ def principal(
     )
 
 
-def _address(housed: CellInFormation) -> models.CellAddress | None:
+def _address(cell_in_formation: CellInFormation) -> models.CellAddress | None:
     """Return the place of a cell in its formation; None without one, or with an invalid topology.
 
     A template with many replicas is one entry, so that the registration stays small.
     """
-    formation = housed.formation
+    formation = cell_in_formation.formation
     if formation is None or topology.problems(formation.spec):
         return None
-    cell = short_name(housed.cell)
+    cell = short_name(cell_in_formation.cell)
     routing = topology.routing_of(formation.spec)
     template = topology.template_of(formation.spec, cell)
     if template is None:

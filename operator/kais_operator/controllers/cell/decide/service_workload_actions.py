@@ -81,7 +81,7 @@ def desired_replicas(cell: Cell) -> int:
 
 
 def decide_workloads(
-    housed: CellInFormation,
+    cell_in_formation: CellInFormation,
     identity: CellIdentity,
     parent: Parent,
     *,
@@ -90,21 +90,25 @@ def decide_workloads(
     now: datetime,
 ) -> Workloads:
     """Choose the writes for a service cell's Deployment and Service."""
-    replicas = desired_replicas(housed.cell)
+    replicas = desired_replicas(cell_in_formation.cell)
     desired = service_workload_manifests.workload(
         parent,
-        housed,
+        cell_in_formation,
         identity,
         knowledge_url=installation.knowledge_url,
         replicas=replicas,
         defaults=service_workload_manifests.defaults_of(
-            housed, live.deployment, parent=parent, policy=installation.pod_policy
+            cell_in_formation, live.deployment, parent=parent, policy=installation.pod_policy
         ),
         agents=installation.agents,
     )
     allowed = installation.allowed_additions
     deployment = service_workload_manifests.keep_rendered_template(
-        desired.deployment, live.deployment, housed=housed, parent=parent, allowed=allowed
+        desired.deployment,
+        live.deployment,
+        cell_in_formation=cell_in_formation,
+        parent=parent,
+        allowed=allowed,
     )
     decisions = [
         (children.decide_child(deployment, live.deployment, parent), deployment, live.deployment),

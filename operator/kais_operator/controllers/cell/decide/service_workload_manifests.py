@@ -54,7 +54,7 @@ class Workload:
 @memo.by_identity(capacity=64)
 def workload(  # noqa: PLR0913 (one argument per source of its fields)
     parent: Parent,
-    housed: CellInFormation,
+    cell_in_formation: CellInFormation,
     identity: CellIdentity,
     *,
     knowledge_url: str,
@@ -66,7 +66,7 @@ def workload(  # noqa: PLR0913 (one argument per source of its fields)
 
     Computed once while a cell is settled: a reconcile decides several times.
     """
-    cell = housed.cell
+    cell = cell_in_formation.cell
     shaped = pod_field_merge.with_defaults(cell, defaults)
     selector = selector_of(cell)
     labelled = {**base_pod_spec.cell_labels(cell), **selector}
@@ -88,7 +88,7 @@ def workload(  # noqa: PLR0913 (one argument per source of its fields)
         name=names.deployment_name(cell.metadata.name),
         labelled=labelled,
         annotated={
-            labels.RENDERED_FROM: _rendered_from(housed),
+            labels.RENDERED_FROM: _rendered_from(cell_in_formation),
             labels.RENDERED: children.spec_hash(template),
             **pod_field_merge.defaults_annotation(defaults),
         },
@@ -126,7 +126,7 @@ def keep_rendered_template(
     desired: Body,
     live: Body | None,
     *,
-    housed: CellInFormation,
+    cell_in_formation: CellInFormation,
     parent: Parent,
     allowed: Sequence[str] = (),
 ) -> Body:
@@ -139,7 +139,7 @@ def keep_rendered_template(
     live_annotations = live["metadata"].get("annotations") or {}
     desired_annotations = desired["metadata"]["annotations"]
     if (
-        not _is_formation_missing(housed)
+        not _is_formation_missing(cell_in_formation)
         and live_annotations.get(labels.RENDERED_FROM) != desired_annotations[labels.RENDERED_FROM]
     ):
         return desired
@@ -155,14 +155,14 @@ def keep_rendered_template(
 
 
 def defaults_of(
-    housed: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
+    cell_in_formation: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
 ) -> Mapping[str, Any]:
     """Return the defaults to render with: those of the running template if no input has changed.
 
     So new defaults of the installation restart no pod. Anyone who may edit the Deployment may have
     changed the recorded ones, which therefore may contain only what a Cell may set.
     """
-    return _same_object(_defaults_of(housed, live, parent=parent, policy=policy))
+    return _same_object(_defaults_of(cell_in_formation, live, parent=parent, policy=policy))
 
 
 _USED_DEFAULTS: memo.RecentResults[bytes, Mapping[str, Any]] = memo.RecentResults(64)
@@ -174,18 +174,18 @@ def _same_object(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _defaults_of(
-    housed: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
+    cell_in_formation: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
 ) -> Mapping[str, Any]:
-    present = policy.defaults_of(housed.cell.metadata.namespace)
+    present = policy.defaults_of(cell_in_formation.cell.metadata.namespace)
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return present
     annotations = live["metadata"].get("annotations") or {}
-    if annotations.get(labels.RENDERED_FROM) != _rendered_from(housed):
+    if annotations.get(labels.RENDERED_FROM) != _rendered_from(cell_in_formation):
         return present
     recorded = pod_field_merge.read_defaults(annotations)
     if recorded is None or recorded == present:
         return present
-    spec = pod_defaults.with_defaults(housed.cell.spec, recorded)
+    spec = pod_defaults.with_defaults(cell_in_formation.cell.spec, recorded)
     broken = forbidden_pod_fields.installation_violations(spec, policy.allowed, namespace_labels={})
     return present if broken else recorded
 
@@ -195,18 +195,21 @@ def _cannot_start(live: Body) -> bool:
     return process_limits.problem(live["spec"]["template"]["spec"]["containers"]) is not None
 
 
-def _is_formation_missing(housed: CellInFormation) -> bool:
+def _is_formation_missing(cell_in_formation: CellInFormation) -> bool:
     """Whether the cell's formation is missing, so that its scope and workspace are unknown."""
-    return housed.cell.spec.formation_ref is not None and housed.formation is None
+    return (
+        cell_in_formation.cell.spec.formation_ref is not None
+        and cell_in_formation.formation is None
+    )
 
 
 @memo.by_identity(capacity=64)
-def _rendered_from(housed: CellInFormation) -> str:
+def _rendered_from(cell_in_formation: CellInFormation) -> str:
     return names.spec_hash(
         {
-            "spec": housed.cell.spec.to_dict(),
-            "scope": str(cell_identity.own_scope(housed)),
-            "workspace": cell_identity.workspace_claim(housed.formation),
+            "spec": cell_in_formation.cell.spec.to_dict(),
+            "scope": str(cell_identity.own_scope(cell_in_formation)),
+            "workspace": cell_identity.workspace_claim(cell_in_formation.formation),
         }
     )
 

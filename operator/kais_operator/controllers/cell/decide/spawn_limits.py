@@ -38,7 +38,7 @@ from kais_operator.planning.plan import Action
 
 
 @dataclass(frozen=True)
-class Kin:
+class Ancestry:
     """The cells that may have created a cell, and the evidence for that.
 
     Attributes:
@@ -57,7 +57,7 @@ class Kin:
     records: Records = NO_RECORDS
 
 
-NO_KIN = Kin()
+NO_ANCESTRY = Ancestry()
 
 
 def formation_cell_names(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozenset[str]:
@@ -74,12 +74,12 @@ def formation_cell_names(cells: Iterable[Cell], teams: Iterable[Formation]) -> f
     )
 
 
-def find_violation(cell: Cell, kin: Kin) -> str | None:
+def find_violation(cell: Cell, ancestry: Ancestry) -> str | None:
     """Return why a cell may not have been created; None when it may, or no cell created it.
 
     The limits of a deleted parent no longer apply.
     """
-    family = _Family(cell, kin)
+    family = _Family(cell, ancestry)
     for name, generation in family.above(cell).cells.items():
         refusal = _refusal(cell, family.by_name[name], generation, family)
         if refusal is not None:
@@ -87,11 +87,11 @@ def find_violation(cell: Cell, kin: Kin) -> str | None:
     return None
 
 
-def approval_note(cell: Cell, kin: Kin) -> str | None:
+def approval_note(cell: Cell, ancestry: Ancestry) -> str | None:
     """Return who approved a cell whose creator requires it; None if no approval is needed."""
-    if not (kin.has_policy and _is_approved(cell)):
+    if not (ancestry.has_policy and _is_approved(cell)):
         return None
-    family = _Family(cell, kin)
+    family = _Family(cell, ancestry)
     needs_approval = any(
         generation == 1
         and _limits(family.by_name[name]).spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
@@ -103,19 +103,19 @@ def approval_note(cell: Cell, kin: Kin) -> str | None:
     return f"(approved by {author})" if author else "(approved; by whom is not on record)"
 
 
-def record_actions(cell: Cell, kin: Kin) -> tuple[Action, ...]:
+def record_actions(cell: Cell, ancestry: Ancestry) -> tuple[Action, ...]:
     """Record what a Cell that may have pods must not be able to change later."""
-    if cell.metadata.name in kin.of_formations or not kin.cells:
+    if cell.metadata.name in ancestry.of_formations or not ancestry.cells:
         return ()
-    if kin.has_policy:
-        above = _Family(cell, kin).above(cell).accounts
-        return spawn_limit_records.record_ancestors(cell, above, kin.records, kin.cells)
-    return spawn_limit_records.record_limits(cell, kin.records, kin.cells)
+    if ancestry.has_policy:
+        above = _Family(cell, ancestry).above(cell).accounts
+        return spawn_limit_records.record_ancestors(cell, above, ancestry.records, ancestry.cells)
+    return spawn_limit_records.record_limits(cell, ancestry.records, ancestry.cells)
 
 
 def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
     limits = _limits(ancestor)
-    refusal = _policy_problem(cell, ancestor, family.kin) if generation == 1 else None
+    refusal = _policy_problem(cell, ancestor, family.ancestry) if generation == 1 else None
     if refusal is None and generation > limits.max_depth:
         refusal = (
             f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
@@ -130,26 +130,26 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
     return refusal
 
 
-def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
+def _policy_problem(cell: Cell, parent: Cell, ancestry: Ancestry) -> str | None:
     policy = _limits(parent).spawn_policy
     if policy is SpawnPolicy.DISABLED:
         return f"{parent.ref} may not create cells (spawnPolicy: disabled)"
-    is_labelled = kin.has_policy and labels.BLUEPRINT in cell.metadata.labels
+    is_labelled = ancestry.has_policy and labels.BLUEPRINT in cell.metadata.labels
     if policy is SpawnPolicy.BLUEPRINT_ONLY and not is_labelled:
         return f"{parent.ref} may create cells of Blueprints only (spawnPolicy: blueprint_only)"
     if policy is SpawnPolicy.APPROVAL_REQUIRED:
-        return _approval_problem(cell, parent, kin)
+        return _approval_problem(cell, parent, ancestry)
     return None
 
 
-def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
+def _approval_problem(cell: Cell, parent: Cell, ancestry: Ancestry) -> str | None:
     need = f"cells that {parent.ref} creates need approval (spawnPolicy: approval_required)"
-    if kin.has_policy:
+    if ancestry.has_policy:
         is_approved = _is_approved(cell)
         advice = f"approve this one with `kais cell approve {cell.metadata.name}`"
     else:
         account = cell_identity.account_name(parent)
-        is_approved = cell.metadata.name in kin.approvals.get(account, frozenset())
+        is_approved = cell.metadata.name in ancestry.approvals.get(account, frozenset())
         advice = (
             f"add {cell.metadata.name} to {labels.APPROVED_CELLS} of ServiceAccount"
             f"/{cell.metadata.namespace}/{account}"
@@ -164,9 +164,9 @@ def _is_approved(cell: Cell) -> bool:
 class _Family:
     """The cells of a namespace and their parents, with indexes so that no search is quadratic."""
 
-    def __init__(self, cell: Cell, kin: Kin) -> None:
-        self.kin = kin
-        self.by_name = {member.metadata.name: member for member in kin.cells} | {
+    def __init__(self, cell: Cell, ancestry: Ancestry) -> None:
+        self.ancestry = ancestry
+        self.by_name = {member.metadata.name: member for member in ancestry.cells} | {
             cell.metadata.name: cell
         }
         self._by_account: dict[str, list[str]] = {}
@@ -183,16 +183,16 @@ class _Family:
         def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
                 yield from ((_Node(name), 0) for name in self._by_account.get(node.name, ()))
-                recorded = self.kin.records.ancestors.get(node.name, {})
+                recorded = self.ancestry.records.ancestors.get(node.name, {})
                 yield from ((_Node(name, True), steps) for name, steps in recorded.items())
                 return
             member = self.by_name[node.name]
             if member.spec.parent_ref is not None and member.spec.parent_ref in self.by_name:
                 yield _Node(member.spec.parent_ref), 1
             account = spawn_limit_records.creator(member)
-            if self.kin.has_policy and account is not None:
+            if self.ancestry.has_policy and account is not None:
                 yield _Node(account, True), 1
-            elif not self.kin.has_policy and node.name not in self.kin.of_formations:
+            elif not self.ancestry.has_policy and node.name not in self.ancestry.of_formations:
                 yield from ((_Node(name), 1) for name in older.up_to(member))
 
         return _find_relatives(cell.metadata.name, parents)
@@ -208,7 +208,7 @@ class _Family:
                 return
             member = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
-            if self.kin.has_policy:
+            if self.ancestry.has_policy:
                 yield _Node(cell_identity.account_name(member), True), 0
             elif member.spec.api_access:
                 yield from ((_Node(name), 1) for name in younger.up_to(member))
@@ -228,7 +228,7 @@ class _Family:
     def _below(self) -> dict[str, list[str]]:
         """The accounts whose recorded ancestors include each account."""
         below: dict[str, list[str]] = {}
-        for account, above in self.kin.records.ancestors.items():
+        for account, above in self.ancestry.records.ancestors.items():
             for name in above:
                 below.setdefault(name, []).append(account)
         return below
@@ -237,7 +237,9 @@ class _Family:
     def _free(self) -> list[Cell]:
         """The cells that no Formation lists."""
         cells = self.by_name.values()
-        return [member for member in cells if member.metadata.name not in self.kin.of_formations]
+        return [
+            member for member in cells if member.metadata.name not in self.ancestry.of_formations
+        ]
 
 
 class _CellsByAge:

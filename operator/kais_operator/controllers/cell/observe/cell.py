@@ -53,15 +53,15 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         return Observation(body, resting)
     cluster = world.cluster
     formation = await shared_reads.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
-    housed = cell_identity.in_formation(cell, formation)
+    cell_in_formation = cell_identity.in_formation(cell, formation)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
     observed = CellObserved(
-        housed=housed,
+        cell_in_formation=cell_in_formation,
         account=await _account(cluster, cell),
         spec_map=await _spec_map(cluster, cell),
         workloads=workloads,
         sharing=await shared_reads.scopes_sharing_account(cluster, cell),
-        kin=await spawn_limits.read_kin(world, housed),
+        ancestry=await spawn_limits.read_ancestry(world, cell_in_formation),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         realm_labels=(namespace["metadata"].get("labels") or {}) if namespace else {},
         store_problem=world.sync_state.unavailable_reason(),

@@ -12,32 +12,33 @@ from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity, spawn_limit_records, spawn_limits
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.spawn_limit_records import Records
-from kais_operator.controllers.cell.decide.spawn_limits import NO_KIN, Kin
+from kais_operator.controllers.cell.decide.spawn_limits import NO_ANCESTRY, Ancestry
 from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster, World
 
 
-async def read_kin(world: World, housed: CellInFormation) -> Kin:
-    """Read the cells that may have created this one; NO_KIN when no cell can have done so."""
-    cluster, cell = world.cluster, housed.cell
+async def read_ancestry(world: World, cell_in_formation: CellInFormation) -> Ancestry:
+    """Read the cells that may have created this one; NO_ANCESTRY when no cell can have done so."""
+    cluster, cell = world.cluster, cell_in_formation.cell
     namespace = cell.metadata.namespace
     has_parent = cell.spec.parent_ref is not None
     if world.placement.has_spawn_policy:
         if not has_parent and spawn_limit_records.creator(cell) is None:
-            return NO_KIN
+            return NO_ANCESTRY
         records = await _records(cluster, cell, fresh=True)
-        return Kin(await _cells(cluster, namespace), has_policy=True, records=records)
+        return Ancestry(await _cells(cluster, namespace), has_policy=True, records=records)
     is_formation_cell = bool(
-        housed.formation and spawn_limits.formation_cell_names([cell], [housed.formation])
+        cell_in_formation.formation
+        and spawn_limits.formation_cell_names([cell], [cell_in_formation.formation])
     )
     if not has_parent and is_formation_cell:
-        return NO_KIN  # others are not read: in a large team, each cell would read them
+        return NO_ANCESTRY  # others are not read: in a large team, each cell would read them
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
     records = await _records(cluster, cell, fresh=has_caller)
     if not has_parent and not has_caller and not records.limits:
-        return NO_KIN
+        return NO_ANCESTRY
     cells = _readable(bodies)
     teams = [
         shared_reads.parse_resource(Formation, body)
@@ -52,7 +53,7 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
         else spawn_limit_records.as_recorded(relative, records)
         for relative in cells
     ]
-    return Kin(
+    return Ancestry(
         recorded,
         of_formations=of_formations,
         approvals=await _approvals(cluster, recorded),

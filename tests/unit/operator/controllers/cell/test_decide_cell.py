@@ -13,7 +13,7 @@ from kais_operator.controllers.cell.decide import cell
 from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_workload_actions import Children
-from kais_operator.controllers.cell.decide.spawn_limits import Kin
+from kais_operator.controllers.cell.decide.spawn_limits import Ancestry
 from kais_operator.planning.plan import Body
 from tests.fakes import teams
 from tests.fakes.decisions import NOW, PlanSummary, created, stored, summarize
@@ -83,7 +83,7 @@ ROOT = declared(
     metadata={"creationTimestamp": "2026-01-01T10:00:00Z"},
 )
 SPAWNED = declared(parentRef="root")
-KIN = Kin((ROOT, SPAWNED), has_policy=True)
+ANCESTRY = Ancestry((ROOT, SPAWNED), has_policy=True)
 
 
 def with_workloads(observed: CellObserved, **changes: Any) -> CellObserved:
@@ -164,12 +164,14 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
         PlanSummary(("EmitEvent Normal Standby",), RESTING, 300),
     ),
     "a cell that no cell may have created gets nothing": (
-        replace(TASK, housed=CellInFormation(SPAWNED, None), kin=KIN),
+        replace(TASK, cell_in_formation=CellInFormation(SPAWNED, None), ancestry=ANCESTRY),
         PlanSummary(("EmitEvent Warning SpawnRefused",), blocked("SpawnRefused"), 30),
     ),
     "a service cell that no cell may have created is stopped": (
         replace(
-            RUNNING, housed=CellInFormation(declared(parentRef="root", **SERVICE), None), kin=KIN
+            RUNNING,
+            cell_in_formation=CellInFormation(declared(parentRef="root", **SERVICE), None),
+            ancestry=ANCESTRY,
         ),
         PlanSummary(
             ("Apply Deployment/solo", "EmitEvent Warning SpawnRefused"), blocked("SpawnRefused"), 30
@@ -178,12 +180,12 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
     "a cell with a mind is not supported, and what it had is deleted": (
         replace(
             RUNNING,
-            housed=observe(
+            cell_in_formation=observe(
                 mode="Service",
                 container=None,
                 mind={"provider": "ollama", "model": "m", "systemPrompt": "think"},
                 tools=[{"name": "shell"}],
-            ).housed,
+            ).cell_in_formation,
         ),
         PlanSummary(
             ("Delete Service/solo", "Delete Deployment/solo", "EmitEvent Warning NotYetSupported"),
@@ -232,7 +234,9 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
         PlanSummary(("EmitEvent Warning PodNotCreated",), REFUSED),
     ),
     "a service cell whose team is scaled down rests": (
-        replace(RUNNING, housed=observe(metadata=SCALED_DOWN, **SERVICE).housed),
+        replace(
+            RUNNING, cell_in_formation=observe(metadata=SCALED_DOWN, **SERVICE).cell_in_formation
+        ),
         PlanSummary(("Apply Deployment/solo", "EmitEvent Normal ScaledDown"), IDLE),
     ),
     "a cell that became a task loses its Deployment": (

@@ -401,11 +401,13 @@ def test_a_mind_takes_resources_and_mounts() -> None:
 
 def installed(selector: str, *, cell: Cell, live: Body | None) -> Body:
     policy = PodPolicy({"podTemplate": {"spec": {"nodeSelector": {"pool": selector}}}})
-    housed = CellInFormation(cell, None)
-    defaults = service_workload_manifests.defaults_of(housed, live, parent=PARENT, policy=policy)
+    cell_in_formation = CellInFormation(cell, None)
+    defaults = service_workload_manifests.defaults_of(
+        cell_in_formation, live, parent=PARENT, policy=policy
+    )
     return service_workload_manifests.workload(
         PARENT,
-        housed,
+        cell_in_formation,
         IDENTITY,
         knowledge_url="http://store:8000",
         replicas=1,

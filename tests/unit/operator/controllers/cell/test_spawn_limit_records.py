@@ -124,8 +124,8 @@ def recorded(cells: list[Cell]) -> spawn_limit_records.Records:
     holder: Body = {"metadata": {"resourceVersion": "1", "annotations": {}}}
     for number, first in enumerate(cells):
         records = spawn_limit_records.read(holder)
-        kin = spawn_limits.Kin(cells[: number + 1], has_policy=True, records=records)
-        for action in spawn_limits.record_actions(first, kin):
+        ancestry = spawn_limits.Ancestry(cells[: number + 1], has_policy=True, records=records)
+        for action in spawn_limits.record_actions(first, ancestry):
             assert isinstance(action, PatchMetadata)
             holder["metadata"]["annotations"] |= action.annotations
     return spawn_limit_records.read(holder)
@@ -139,11 +139,13 @@ def test_no_deletion_of_parents_frees_a_cell_of_the_limits_further_above(
     cells, deleted = family
     records = recorded(cells)
     remaining_count = [first for number, first in enumerate(cells) if number not in deleted]
-    initial_kin = spawn_limits.Kin(cells, has_policy=True, records=records)
-    final_kin = spawn_limits.Kin(remaining_count, has_policy=True, records=records)
+    initial_ancestry = spawn_limits.Ancestry(cells, has_policy=True, records=records)
+    final_ancestry = spawn_limits.Ancestry(remaining_count, has_policy=True, records=records)
     for first in remaining_count:
-        if spawn_limits.find_violation(first, initial_kin) is not None:
-            assert spawn_limits.find_violation(first, final_kin) is not None, first.metadata.name
+        if spawn_limits.find_violation(first, initial_ancestry) is not None:
+            assert spawn_limits.find_violation(first, final_ancestry) is not None, (
+                first.metadata.name
+            )
 
 
 def hold(fake: FakeWorld, name: str) -> None:
@@ -293,8 +295,8 @@ def test_an_unreadable_record_is_written_anew() -> None:
         holder = {
             "metadata": {"resourceVersion": "1", "annotations": {"limits.kais.io/root": text}}
         }
-        kin = spawn_limits.Kin([first], records=spawn_limit_records.read(holder))
-        (action,) = spawn_limits.record_actions(first, kin)
+        ancestry = spawn_limits.Ancestry([first], records=spawn_limit_records.read(holder))
+        (action,) = spawn_limits.record_actions(first, ancestry)
         assert isinstance(action, PatchMetadata)
         assert list(action.annotations) == ["limits.kais.io/root"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import spawn_limits
-from kais_operator.controllers.cell.decide.spawn_limits import Kin
+from kais_operator.controllers.cell.decide.spawn_limits import Ancestry
 from tests.fakes import teams
 
 OLDER, CHILD, YOUNGER = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z"
@@ -91,5 +91,5 @@ def test_a_cell_with_the_admission_policy_in_force(case: Case) -> None:
     deletion = {"deletionTimestamp": YOUNGER, "finalizers": ["x/y"]} if case.deleting_root else {}
     root = cell("root", created="2026-01-01T00:00:00Z", recursion=case.recursion, **deletion)
     subject = cell("a", subject=case.parent, **case.metadata)
-    kin = Kin((root, *case.others, subject), has_policy=True)
-    assert spawn_limits.find_violation(subject, kin) == case.expected
+    ancestry = Ancestry((root, *case.others, subject), has_policy=True)
+    assert spawn_limits.find_violation(subject, ancestry) == case.expected

@@ -32,7 +32,7 @@ def test_a_cell_below_many_is_judged_in_steps_in_proportion_to_them(
         steps = count_steps(
             lambda: problems.append(
                 spawn_limits.find_violation(
-                    cells[-1], spawn_limits.Kin(cells, has_policy=has_policy)
+                    cells[-1], spawn_limits.Ancestry(cells, has_policy=has_policy)
                 )
             )
         )

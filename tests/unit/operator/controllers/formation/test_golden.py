@@ -84,11 +84,11 @@ def services_of(formation: Formation) -> dict[str, Body]:
     for body in formations.cell_bodies(formation):
         metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
         cell = Cell.from_dict({**body, "metadata": metadata})
-        housed = CellInFormation(cell, formation)
+        cell_in_formation = CellInFormation(cell, formation)
         workload = service_workload_manifests.workload(
             Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
-            housed,
-            cell_identity.identity(housed, sharing=()),
+            cell_in_formation,
+            cell_identity.identity(cell_in_formation, sharing=()),
             knowledge_url="http://kais-knowledge.kais:8000",
             replicas=1,
         )
