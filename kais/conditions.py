@@ -86,10 +86,10 @@ def summary(
     False conditions take precedence over Unknown ones, because they need action.
     """
     for status in ("False", "Unknown"):
-        trouble = next((w for w in conditions if w.status == status), None)
-        if trouble is not None:
-            summary_message = f"{trouble.type}: {_message_of(trouble)}"
-            return DesiredCondition(type_, trouble.status, trouble.reason, summary_message)
+        unmet = next((w for w in conditions if w.status == status), None)
+        if unmet is not None:
+            summary_message = f"{unmet.type}: {_message_of(unmet)}"
+            return DesiredCondition(type_, unmet.status, unmet.reason, summary_message)
     return true(type_, Reason.READY, message)
 
 

@@ -26,7 +26,7 @@ class ScriptedPool:
         self.cancelled = asyncio.Event()
         self.finish = asyncio.Event()
         self.answer: dict[str, Any] = FOUND
-        self.trouble: Exception | None = None
+        self.error: Exception | None = None
         self.requests = 0
 
     async def start(self) -> None:
@@ -44,8 +44,8 @@ class ScriptedPool:
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         return self.answer
 
 

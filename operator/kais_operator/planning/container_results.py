@@ -20,7 +20,7 @@ class Process:
         output_tail: the end of its output, for people.
         failure: why it could not be run at all.
         is_program_missing: whether it could not be run because the image lacks the program.
-        trouble: why it has not started yet, as the kubelet reports it.
+        waiting_message: why it has not started yet, as the kubelet reports it.
         last_failure: why its previous run failed, if it repeats and runs; None if that succeeded.
     """
 
@@ -30,7 +30,7 @@ class Process:
     output_tail: str = ""
     failure: str | None = None
     is_program_missing: bool = False
-    trouble: str | None = None
+    waiting_message: str | None = None
     last_failure: str | None = None
 
     @property

@@ -82,9 +82,9 @@ def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | Non
     reason = waiting.get("reason", "")
     if reason not in USUAL_WAITS:
         return _explained(pod, waiting)
-    trouble = _trouble_of_others(pod)
-    if trouble is not None:
-        return trouble
+    diagnosis = _diagnosis_of_others(pod)
+    if diagnosis is not None:
+        return diagnosis
     for condition in (pod.get("status") or {}).get("conditions") or ():
         is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
         if is_refused and condition.get("reason") == "Unschedulable":
@@ -135,7 +135,7 @@ def failed_init_container(pod: Body, *, excluding: str) -> str | None:
 _MESSAGE_CHARACTERS = 300  # of a termination message; arbitrary
 
 
-def _trouble_of_others(pod: Body) -> tuple[Reason, str] | None:
+def _diagnosis_of_others(pod: Body) -> tuple[Reason, str] | None:
     """Return why an init container or sidecar keeps the others from starting."""
     for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
         waiting = (status.get("state") or {}).get("waiting") or {}

@@ -63,10 +63,10 @@ def transition_events(
         if condition.type in types and _is_transition(
             resource.condition(condition.type), condition
         ):
-            is_trouble = condition.reason in WARNING_REASONS
+            is_warning = condition.reason in WARNING_REASONS
             emitted.append(
                 EmitEvent(
-                    "Warning" if is_trouble and condition.reason not in _ORDINARY else "Normal",
+                    "Warning" if is_warning and condition.reason not in _ORDINARY else "Normal",
                     condition.reason,
                     condition.message[:_EVENT_LIMIT],
                 )

@@ -34,7 +34,7 @@ async def test_a_request_that_is_too_long_is_answered_and_not_sent_again(socket:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "error",
     [
         BlockingIOError(11, "Resource temporarily unavailable"),
         json.JSONDecodeError("Expecting value", "nonsense", 0),
@@ -42,20 +42,20 @@ async def test_a_request_that_is_too_long_is_answered_and_not_sent_again(socket:
         TimeoutError("no worker"),
         framing.BadFrame("no frame"),
     ],
-    ids=lambda trouble: type(trouble).__name__,
+    ids=lambda error: type(error).__name__,
 )
 async def test_a_trouble_of_the_server_is_blamed_on_no_request(
-    socket: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
+    socket: Path, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     pool = ScriptedPool()
-    pool.trouble = trouble
+    pool.error = error
     pool.finish.set()
     async with serving(pool, socket), asking(socket, grace_s=60) as client:
-        with pytest.raises(RendererUnavailable, match=type(trouble).__name__):
+        with pytest.raises(RendererUnavailable, match=type(error).__name__):
             await client.ask(FIND, namespace="n")
         assert client.problem() is None, "the server itself answers"
         assert pool.requests == 1
-        pool.trouble = None
+        pool.error = None
         assert await client.ask(FIND, namespace="n") == FOUND
     assert "a request could not be answered" in caplog.text
 

@@ -58,12 +58,12 @@ async def test_requests_at_a_time_use_no_more_connections_than_the_bound(socket:
 async def test_a_failed_rendering_keeps_its_connection(socket: Path) -> None:
     scripted = finished_pool()
     async with serving(scripted, socket) as running, asking(socket, grace_s=60) as client:
-        scripted.trouble = RenderingFailed("too slow", cap="time")
+        scripted.error = RenderingFailed("too slow", cap="time")
         with pytest.raises(RenderingFailed, match="too slow"):
             await client.ask(FIND, namespace="n")
         with pytest.raises(RenderingFailed, match="is longer than"):
             await client.ask(b"x" * (socket_server.MAX_REQUEST_BYTES + 1), namespace="n")
-        scripted.trouble = None
+        scripted.error = None
         assert await client.ask(FIND, namespace="n") == FOUND
         assert len(running.callers) == 1
 

@@ -129,22 +129,22 @@ def _add_apply_conditions(
     for condition in applied.conditions:
         _add_condition(desired, condition)
     reached = {condition.type: condition for condition in desired.desired()}
-    trouble = next((w for w in desired.desired() if w.status != "True"), None)
-    if trouble is not None:
+    unmet = next((w for w in desired.desired() if w.status != "True"), None)
+    if unmet is not None:
         for step in _STEPS:
             if step not in reached:
-                desired.unknown(step, Reason.RECONCILING, f"waits for {trouble.type}")
+                desired.unknown(step, Reason.RECONCILING, f"waits for {unmet.type}")
     if applied.has_mission:
         mission_message = instance_run.mission_message(observed.mission)
         instance_run.add_mission_finished(
             desired, observed.instance, outcome=applied.outcome, message=mission_message
         )
-    elif trouble is None:
+    elif unmet is None:
         message = "the Blueprint has no mission, so this instance has no outcome"
         desired.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)
     else:
         desired.unknown(
-            ConditionType.MISSION_FINISHED, Reason.RECONCILING, f"waits for {trouble.type}"
+            ConditionType.MISSION_FINISHED, Reason.RECONCILING, f"waits for {unmet.type}"
         )
     instance_run.add_ready(desired, applied.outcome)
 

@@ -60,12 +60,12 @@ def pod_spec(
         },
         "tolerations": [
             {
-                "key": f"node.kubernetes.io/{trouble}",
+                "key": f"node.kubernetes.io/{taint}",
                 "operator": "Exists",
                 "effect": "NoExecute",
                 "tolerationSeconds": LOST_NODE_SECONDS,
             }
-            for trouble in ("not-ready", "unreachable")
+            for taint in ("not-ready", "unreachable")
         ],
         "containers": list(containers),
         "volumes": [volume.source for volume in mounted],

@@ -119,9 +119,9 @@ def _not_ready_reason(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]
     name = pod_diagnosis.name_of(pod)
     container = _container(pod)
     state = container.get("state") or {}
-    trouble = pod_diagnosis.why_waiting(pod, state)
-    if trouble is not None:
-        reason, message = trouble
+    diagnosis = pod_diagnosis.why_waiting(pod, state)
+    if diagnosis is not None:
+        reason, message = diagnosis
         return reason, f"{name}: {message}{_termination_suffix(container.get('lastState') or {})}"
     if "terminated" in state:
         return Reason.POD_FAILED, f"{name}{_termination_suffix(state)}"

@@ -126,8 +126,8 @@ def decide_workloads(
             actions = removal.actions or actions
             allowed_paths += paths
         decided.append(replace(removal, actions=actions))
-    trouble = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
-    trouble = trouble or next((d for d in decided if d.reason is not None), None)
+    problem = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
+    problem = problem or next((d for d in decided if d.reason is not None), None)
     names = f"Deployment and Service {deployment['metadata']['name']}"
     if allowed_paths:
         names += (
@@ -136,7 +136,7 @@ def decide_workloads(
     return Workloads(
         actions=tuple(action for d in decided for action in d.actions),
         replicas=replicas,
-        reason=trouble.reason if trouble else None,
+        reason=problem.reason if problem else None,
         message="; ".join(d.message for d in decided if d.message) or names,
         requeue_after=min((d.requeue_after for d in decided if d.requeue_after), default=None),
     )

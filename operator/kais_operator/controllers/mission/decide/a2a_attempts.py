@@ -329,7 +329,7 @@ def _unreachable(last: Attempt, reply: AgentReply | None) -> Attempt | None:
         return None
     problem = reply.problem if reply is not None else "it has no ready pod"
     message = f"the cell does not answer: {problem}"
-    return replace(last, trouble=Reason.WAITING_FOR_PODS, end_message=message)
+    return replace(last, problem_reason=Reason.WAITING_FOR_PODS, end_message=message)
 
 
 def _judge(

@@ -119,9 +119,9 @@ def with_verdict(
     task = reply.task if reply is not None else None
     if judged.state is State.RUNNING or task is None:
         end_message = f"{summary}; {name} reviews it"
-        if judged.trouble is not None:
+        if judged.problem_reason is not None:
             end_message += f": {judged.end_message}"
-        return replace(attempt, trouble=judged.trouble, end_message=end_message)
+        return replace(attempt, problem_reason=judged.problem_reason, end_message=end_message)
     return _judged(attempt, name, summary, task)
 
 

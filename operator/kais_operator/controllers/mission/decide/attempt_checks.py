@@ -149,7 +149,11 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     if last.job is None:
         message = "its Job is gone, so it is unknown how its task ended"
         return replace(
-            last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, end_message=message
+            last,
+            state=State.LOST,
+            finished_at=now,
+            problem_reason=Reason.POD_FAILED,
+            end_message=message,
         )
     if not _checks(observed) and not decide_review.is_wanted(mission):
         return last
@@ -159,9 +163,11 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     results = tuple(
         final.get(check.name) or _result(observed, last, check, now) for check in _checks(observed)
     )
-    trouble = _trouble(observed, last)
+    problem = _pod_problem(observed, last)
     last = (
-        replace(last, trouble=trouble[0], end_message=trouble[1]) if trouble is not None else last
+        replace(last, problem_reason=problem[0], end_message=problem[1])
+        if problem is not None
+        else last
     )
     is_hanging = any(
         _is_hanging(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
@@ -237,7 +243,7 @@ def _is_hanging(observed: MissionObserved, last: Attempt, check: Check, result: 
     return process is not None and process.failure is None and process.ended_at is None
 
 
-def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | None:
+def _pod_problem(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | None:
     """Return why the container of a check does not start; None without a problem."""
     pod = _pod_of(observed, last)
     if pod is None or last.finished_at is not None:
@@ -246,8 +252,11 @@ def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | N
         if check_results.is_response(check):
             continue
         process = _process(observed, last, check)
-        if process is not None and process.trouble:
-            return Reason.POD_FAILED, f'check "{check.name}" does not start: {process.trouble}'
+        if process is not None and process.waiting_message:
+            return (
+                Reason.POD_FAILED,
+                f'check "{check.name}" does not start: {process.waiting_message}',
+            )
     return None
 
 
@@ -274,14 +283,16 @@ def _with_results(
     if open_ or not has_ended:
         message = f"checks are running: {', '.join(open_)}" if open_ else "its checks have ended"
         return replace(
-            last, state=State.CHECKING, end_message=last.end_message if last.trouble else message
+            last,
+            state=State.CHECKING,
+            end_message=last.end_message if last.problem_reason else message,
         )
     ended_at = last.finished_at or now
     bad = [result for result in results if result.status is not CheckStatus.PASSED]
     if bad:
         message = _truncate("checks failed: " + "; ".join(_sentence(result) for result in bad))
         return replace(
-            last, state=State.FAILED, finished_at=ended_at, end_message=message, trouble=None
+            last, state=State.FAILED, finished_at=ended_at, end_message=message, problem_reason=None
         )
     return _reviewed(observed, last, ended_at, now)
 
@@ -298,7 +309,7 @@ def _reviewed(
     observed: MissionObserved, last: Attempt, ended_at: datetime, now: datetime
 ) -> Attempt:
     mission = observed.mission
-    succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
+    succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, problem_reason=None)
     is_series = last.is_exec and last.message_id is None
     summary = "the checks passed" if is_series else "the task succeeded"
     if last.message_id is not None:

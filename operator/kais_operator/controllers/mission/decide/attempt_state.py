@@ -65,8 +65,8 @@ class Attempt:
         state: the state; Lost means that the cluster failed, and not the work.
         started_at: when its Job was created.
         finished_at: when its Job ended; None until then.
-        trouble: why its pod does not start or work; None without a problem.
-        end_message: describes the trouble or the end, by the kubelet, the scheduler or kais.
+        problem_reason: why its pod does not start or work; None without a problem.
+        end_message: describes the problem or the end, by the kubelet, the scheduler or kais.
         exit_code: of the task; None while it has none or it is unknown. A running attempt with an
             exit code waits for its Job to count it.
         message: the task's termination message.
@@ -96,7 +96,7 @@ class Attempt:
     state: State
     started_at: datetime
     finished_at: datetime | None = None
-    trouble: Reason | None = None
+    problem_reason: Reason | None = None
     end_message: str = ""
     exit_code: int | None = None
     message: str = ""
@@ -214,7 +214,7 @@ def _with_gated_pod(
         finished_at=parse_time(limited.gated["metadata"].get("creationTimestamp")),
         end_message=limited.used_up_message(usages),
         is_started=True,
-        trouble=None,
+        problem_reason=None,
         failure=FailureClass.BUDGET,
     )
     return ended, {each: usage for each, usage in usages.items() if each != uid}
@@ -289,7 +289,7 @@ def awaits_replacement(attempt: Attempt) -> bool:
     """
     is_podless = attempt.state is State.WAITING and attempt.pod_created_at is None
     has_begun = bool(((attempt.job or {}).get("status") or {}).get("startTime"))
-    return is_podless and has_begun and attempt.trouble is None
+    return is_podless and has_begun and attempt.problem_reason is None
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
@@ -304,8 +304,8 @@ def _with_refusal(
     message = refused_pods.get(attempt.job_name or "")
     if message is None or not is_without_pod(attempt, pods_seen):
         return attempt
-    trouble_message = f"Job {attempt.job_name} has no pod: {message}"
-    return replace(attempt, trouble=Reason.POD_NOT_CREATED, end_message=trouble_message)
+    problem_message = f"Job {attempt.job_name} has no pod: {message}"
+    return replace(attempt, problem_reason=Reason.POD_NOT_CREATED, end_message=problem_message)
 
 
 def run_of(job: Body) -> str | None:
@@ -385,11 +385,11 @@ def _read_open(
         pod_created_at=parse_time(pod["metadata"].get("creationTimestamp")),
         end_message=_starting_message(number),
     )
-    trouble = pod_diagnosis.why_waiting(pod, state)
-    if trouble is None:
+    diagnosis = pod_diagnosis.why_waiting(pod, state)
+    if diagnosis is None:
         return waiting
-    message = f"{pod_diagnosis.name_of(pod)}: {trouble[1]}"
-    return replace(waiting, trouble=trouble[0], end_message=message)
+    message = f"{pod_diagnosis.name_of(pod)}: {diagnosis[1]}"
+    return replace(waiting, problem_reason=diagnosis[0], end_message=message)
 
 
 def _starting_message(number: int) -> str:

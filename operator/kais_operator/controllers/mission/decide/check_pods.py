@@ -148,7 +148,7 @@ def process_of(state: Mapping[str, Any]) -> Process | None:
     if waiting.get("reason", "") in pod_diagnosis.USUAL_WAITS:
         return None
     message = f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no details'}"
-    return Process(trouble=message)
+    return Process(waiting_message=message)
 
 
 def _terminated_process(ended: Mapping[str, Any]) -> Process:

@@ -99,7 +99,7 @@ def evaluate(check: Check, process: Process | None, output: Output | None, now: 
     if process is not None and process.failure is not None:
         return _error(check, _failure_message(check, process))
     if process is None or process.began_at is None:
-        return pending(check, (process.trouble if process else None) or "")
+        return pending(check, (process.waiting_message if process else None) or "")
     if _is_late(process, timeout_of(check), now):
         return _error(check, f"it did not end within {int(timeout_of(check).total_seconds())} s")
     is_read = output is not None or not needs_output(check)

@@ -126,15 +126,15 @@ def _not_ready(
     if mission.spec.cell_ref is None and team.formation is not None:
         names = formations.desired_names(team.formation)
     waiting = [formations.not_ready_message(team.cells.get(name), name) for name in names]
-    trouble = [message for message in waiting if message is not None]
-    trouble += _scaled_down(team, names)
-    if trouble:
+    messages = [message for message in waiting if message is not None]
+    messages += _scaled_down(team, names)
+    if messages:
         suffix = (
-            f"; and {len(trouble) - _MAX_CELLS_NAMED} more"
-            if len(trouble) > _MAX_CELLS_NAMED
+            f"; and {len(messages) - _MAX_CELLS_NAMED} more"
+            if len(messages) > _MAX_CELLS_NAMED
             else ""
         )
-        message = f"waiting for cells: {'; '.join(trouble[:_MAX_CELLS_NAMED])}{suffix}"
+        message = f"waiting for cells: {'; '.join(messages[:_MAX_CELLS_NAMED])}{suffix}"
         return NotReady(Reason.WAITING_FOR_CELLS, message)
     if cell.spec.service_account_name is not None:
         problem = service_account.account_problem(cell, team.account)

@@ -86,12 +86,12 @@ def _started(evaluated: EvaluatedMission) -> DesiredCondition:
     if evaluated.run_outcome is not None:
         return _never_started(evaluated.run_outcome)
     last = evaluated.attempts[-1] if evaluated.attempts else None
-    if evaluated.obstacle is not None and (last is None or last.trouble is None):
+    if evaluated.obstacle is not None and (last is None or last.problem_reason is None):
         return conditions.false(
             ConditionType.STARTED, evaluated.obstacle.reason, evaluated.obstacle.message
         )
     if last is not None:
-        reason = last.trouble or Reason.WAITING_FOR_PODS
+        reason = last.problem_reason or Reason.WAITING_FOR_PODS
         return conditions.false(ConditionType.STARTED, reason, last.end_message)
     message = "attempt 1 is being started"
     return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
@@ -262,18 +262,22 @@ def _in_progress(evaluated: EvaluatedMission, last: Attempt) -> DesiredCondition
     if for_person is not None:
         return for_person
     renderer_message = _renderer_message(evaluated)
-    if last.state is State.CHECKING and last.trouble is None and renderer_message is not None:
+    if (
+        last.state is State.CHECKING
+        and last.problem_reason is None
+        and renderer_message is not None
+    ):
         message = f"attempt {count} is being checked: {renderer_message}"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, message)
     if last.state is State.CHECKING:
         message = evaluated.obstacle.message if evaluated.obstacle else last.end_message
         message = f"attempt {count} is being checked: {message}"
         return conditions.unknown(
-            ConditionType.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, message
+            ConditionType.SUCCEEDED, last.problem_reason or Reason.CHECKS_PENDING, message
         )
-    if last.trouble is not None:
+    if last.problem_reason is not None:
         message = f"attempt {count} waits: {last.end_message}"
-        return conditions.unknown(ConditionType.SUCCEEDED, last.trouble, message)
+        return conditions.unknown(ConditionType.SUCCEEDED, last.problem_reason, message)
     message = f"attempt {count} is running"
     asking = evaluated.observed.asking_pod
     if asking is not None and asking.problem is not None:
@@ -322,7 +326,7 @@ def _in_review(evaluated: EvaluatedMission, last: Attempt, count: str) -> Desire
         )
     message = evaluated.obstacle.message if evaluated.obstacle else last.end_message
     message = f"attempt {count} is being reviewed: {message}"
-    reason = last.trouble or Reason.REVIEW_RUNNING
+    reason = last.problem_reason or Reason.REVIEW_RUNNING
     return conditions.unknown(ConditionType.SUCCEEDED, reason, message)
 
 

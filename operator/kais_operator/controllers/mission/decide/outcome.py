@@ -97,7 +97,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     it could not start while no operator ran.
     """
     limit = durations.parse(mission.spec.start_deadline)
-    if last is not None and last.state is State.CHECKING and last.trouble is not None:
+    if last is not None and last.state is State.CHECKING and last.problem_reason is not None:
         return (last.work_ended_at or last.started_at) + limit
     if last is not None:
         if last.is_started or last.is_over or attempt_state.awaits_replacement(last):
@@ -222,7 +222,7 @@ class _RunningAttempt:
 
     def is_stuck_at_timeout(self) -> bool:
         attempt = self.attempt
-        return self.is_timed_out() and attempt.trouble is not None and not attempt.is_started
+        return self.is_timed_out() and attempt.problem_reason is not None and not attempt.is_started
 
     def is_start_overdue(self) -> bool:
         return self.start_limit is not None and self.now >= self.start_limit

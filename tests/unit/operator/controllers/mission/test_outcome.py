@@ -163,7 +163,9 @@ CASES: dict[str, Case] = {
     ),
     "its message says what its pod waited for": Case(
         ("InfrastructureFailed", "attempt 1 did not start within 5m: no node fits"),
-        attempts=(replace(WAITING, trouble=Reason.UNSCHEDULABLE, end_message="no node fits"),),
+        attempts=(
+            replace(WAITING, problem_reason=Reason.UNSCHEDULABLE, end_message="no node fits"),
+        ),
         now=STARTED + timedelta(minutes=5),
     ),
 }
