@@ -23,7 +23,7 @@ from typing import TypeVar
 import httpx
 import pydantic
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, create_client
-from a2a.client.errors import A2AClientError, AgentCardResolutionError
+from a2a.client.errors import AgentCardResolutionError
 from a2a.types import (
     AgentCard,
     CancelTaskRequest,
@@ -41,20 +41,21 @@ from google.protobuf import json_format
 
 from kais import a2a, trace_context
 from kais.approvals import ApprovalDecision
-from kais_operator.agents import task_reader
+from kais_operator.agents import request_failures, task_reader
+from kais_operator.agents.request_failures import FAILURES, REFUSALS, REQUEST_TIMEOUT_S
+from kais_operator.agents.silent_cells import SilentCells
 from kais_operator.agents.transport import ZonedTimes
 from kais_operator.planning.agent_tasks import ENDED, WAITING_FOR_PEOPLE, AgentReply, AgentTask
 from kais_operator.planning.plan import AgentCall, ObjectRef, SendMessage
 from kais_operator.ports import Clock, Knowledge
-from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
-_ASK_S, _SEND_S = 5.0, 3600.0
-"""Timeouts: a server that is not ours may answer a message only when its work is done."""
+_SEND_S = 3600.0
+"""Timeout of a message: a server that is not ours may answer only when its work is done."""
 _TICKET_RESERVE = timedelta(seconds=15)
 _CARD_AGE = timedelta(seconds=60)
 MAX_FOLLOWED = 100
@@ -65,32 +66,8 @@ _FOLLOWED_AFTER = timedelta(seconds=6)
 """A task is followed after working for this long; before, it is polled at least every 1.5 s."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
 """Pause before a task whose stream ended early is followed again."""
-_SILENT_PAUSE_S = 10.0
-"""Pause before a cell that did not answer in time is polled again, for whichever mission."""
-_MAX_ASKED_SILENT = 4
-"""The maximum number of such cells that are polled at once: each holds a reconcile for 5 s."""
 _MAX_KEPT = 2000
 """The maximum number of messages, of cards and of tickets in memory; arbitrary."""
-_FAILURES = (
-    A2AClientError,
-    a2a_errors.A2AError,
-    httpx.HTTPError,
-    json_format.Error,
-    knowledge_errors.KnowledgeError,
-    ValueError,
-    TimeoutError,
-)
-_WITHOUT_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_REFUSALS = (
-    a2a_errors.InvalidParamsError,
-    a2a_errors.InvalidRequestError,
-    a2a_errors.UnsupportedOperationError,
-    a2a_errors.ContentTypeNotSupportedError,
-    a2a_errors.ExtensionSupportRequiredError,
-    a2a_errors.MethodNotFoundError,
-    a2a_errors.VersionNotSupportedError,
-)
-"""Errors that the same message would get again, as would one whose ticket is invalid."""
 
 
 @dataclass
@@ -121,14 +98,6 @@ class _Sent:
 
 
 @dataclass(frozen=True)
-class _Silence:
-    """A cell did not answer in time; `ask_at_s`, monotonic, is when it may be asked again."""
-
-    problem: str
-    ask_at_s: float
-
-
-@dataclass(frozen=True)
 class _Card:
     card: AgentCard
     read_at: datetime
@@ -147,7 +116,7 @@ class A2aAgents:
         follows: bool = False,
     ) -> None:
         self._http = httpx.AsyncClient(
-            transport=ZonedTimes(transport), follow_redirects=False, timeout=_ASK_S
+            transport=ZonedTimes(transport), follow_redirects=False, timeout=REQUEST_TIMEOUT_S
         )
         self._knowledge = knowledge
         self._is_leader = is_leader
@@ -155,34 +124,30 @@ class A2aAgents:
         self._sent: dict[str, _Sent] = {}
         self._cards: dict[str, _Card] = {}
         self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
-        self._silences: dict[str, _Silence] = {}
-        self._asked_silent: set[str] = set()
+        self._silent_cells = SilentCells(clock)
         self._follows = follows
         self._followed: dict[str, asyncio.Task[None]] = {}
         self._follow_at: dict[str, datetime] = {}
         self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
-        """Return what the cell reports about a message; an error becomes its `problem`.
-
-        A request to a cell that hangs holds a reconcile for seconds. So all missions share the next
-        request to such a cell, and few of these cells are polled at once.
-        """
+        """Return what the cell reports about a message; an error becomes its `problem`."""
         sent = self._sent.get(call.message_id) or _Sent()
         if sent.answer is not None:
             self._forget(call)
             return self._known(call, sent, task=sent.answer)
-        silence = self._silences.get(_base(call))
-        if silence is not None and not self._may_ask(call, silence):
-            return self._known(call, sent, problem=silence.problem)
+        silence = self._silent_cells.problem_of(_base(call))
+        if silence is not None:
+            return self._known(call, sent, problem=silence)
         try:
-            async with self._question(call), asyncio.timeout(_ASK_S):
-                card = await self._card(call, is_fresh=False)
-                task = await self._task(call, card, sent)
-                if task is None:  # whether it may be sent again must not depend on an old card
-                    card = await self._card(call, is_fresh=True)
-        except _FAILURES as exc:
-            return self._known(call, sent, problem=_describe(exc))
+            with self._silent_cells.request(_base(call)):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                    card = await self._card(call, is_fresh=False)
+                    task = await self._task(call, card, sent)
+                    if task is None:  # whether it may be sent again must not depend on an old card
+                        card = await self._card(call, is_fresh=True)
+        except FAILURES as exc:
+            return self._known(call, sent, problem=request_failures.describe(exc))
         if task is not None and task.state in ENDED:
             self._forget(call)
         elif task is not None and task.state not in WAITING_FOR_PEOPLE:
@@ -210,33 +175,6 @@ class A2aAgents:
             is_cancel_sent=sent.is_cancel_sent,
             problem=problem,
         )
-
-    def _may_ask(self, call: AgentCall, silence: _Silence) -> bool:
-        """Whether a cell that did not answer in time may be asked again."""
-        is_free = len(self._asked_silent) < _MAX_ASKED_SILENT
-        is_asked = _base(call) in self._asked_silent
-        return is_free and not is_asked and self._clock.monotonic() >= silence.ask_at_s
-
-    @contextlib.asynccontextmanager
-    async def _question(self, call: AgentCall) -> AsyncIterator[None]:
-        """Note whether a cell answers in time."""
-        base = _base(call)
-        if base in self._silences:
-            self._asked_silent.add(base)
-        try:
-            yield
-        except _FAILURES as exc:
-            if _is_timeout(exc):
-                _bound(self._silences)
-                ask_at_s = self._clock.monotonic() + _SILENT_PAUSE_S
-                self._silences[base] = _Silence(_describe(exc), ask_at_s)
-            else:
-                self._silences.pop(base, None)
-            raise
-        else:
-            self._silences.pop(base, None)
-        finally:
-            self._asked_silent.discard(base)
 
     def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
         """Have `notify` called with a mission when the task of one of its messages has ended."""
@@ -269,7 +207,7 @@ class A2aAgents:
         if sent.sending is not None:
             sent.sending.cancel()
         try:
-            async with asyncio.timeout(_ASK_S):
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 card = await self._card(call, is_fresh=False)
                 async with self._client(call, card) as (client, context):
                     identity = await self._server_task(call, card, sent, client, context)
@@ -280,21 +218,27 @@ class A2aAgents:
                         sent.answer = read if read.state in ENDED else None
         except (a2a_errors.TaskNotFoundError, a2a_errors.TaskNotCancelableError):
             logger.debug("the task of message %s has ended", call.message_id)
-        except _FAILURES as exc:
-            logger.warning("%s: its task was not cancelled: %s", call.address.cell, _describe(exc))
+        except FAILURES as exc:
+            logger.warning(
+                "%s: its task was not cancelled: %s",
+                call.address.cell,
+                request_failures.describe(exc),
+            )
 
     async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
         """Pass on what a person decided about a tool call; repeat this while the call waits."""
         path = f"{call.address.path}{a2a.APPROVALS_PATH.removeprefix('/')}"
         try:
-            async with asyncio.timeout(_ASK_S):
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 response = await self._http.post(
                     f"{_base(call)}{path}",
                     headers={a2a.TICKET_HEADER: await self._ticket(call)},
                     json=asdict(decision),
                 )
-        except _FAILURES as exc:
-            logger.warning("%s: decision not sent: %s", call.address.cell, _describe(exc))
+        except FAILURES as exc:
+            logger.warning(
+                "%s: decision not sent: %s", call.address.cell, request_failures.describe(exc)
+            )
             return
         if response.is_error:
             message = "%s: decision about call %s refused: %s"
@@ -322,15 +266,22 @@ class A2aAgents:
         call, was_undelivered = message.call, sent.is_undelivered
         try:
             await self._deliver(message, sent)
-        except (*_REFUSALS, pydantic.ValidationError) as exc:
-            sent.refusal = _describe(exc)
-            logger.warning("%s: message refused: %s", call.address.cell, _describe(exc))
-        except _FAILURES as exc:
-            if _has_no_connection(exc):
+        except (*REFUSALS, pydantic.ValidationError) as exc:
+            sent.refusal = request_failures.describe(exc)
+            logger.warning(
+                "%s: message refused: %s", call.address.cell, request_failures.describe(exc)
+            )
+        except FAILURES as exc:
+            if request_failures.has_no_connection(exc):
                 sent.is_undelivered = was_undelivered
             still_works = sent.is_awaited and isinstance(exc.__cause__, httpx.ReadTimeout)
             level = logging.DEBUG if still_works else logging.WARNING
-            logger.log(level, "%s: message not answered: %s", call.address.cell, _describe(exc))
+            logger.log(
+                level,
+                "%s: message not answered: %s",
+                call.address.cell,
+                request_failures.describe(exc),
+            )
         if sent.answer is not None:
             self._on_end(call.mission)
 
@@ -383,7 +334,7 @@ class A2aAgents:
                 request = SubscribeToTaskRequest(id=identity)
                 async for _ in client.subscribe(request, context=context):
                     pass
-        except (*_FAILURES, NotImplementedError) as exc:
+        except (*FAILURES, NotImplementedError) as exc:
             logger.debug("%s: task %s not followed: %s", call.address.cell, identity, exc)
         finally:
             self._followed.pop(call.message_id, None)
@@ -443,7 +394,7 @@ class A2aAgents:
         call: AgentCall,
         card: AgentCard,
         *,
-        timeout_s: float = _ASK_S,
+        timeout_s: float = REQUEST_TIMEOUT_S,
         streaming: bool = False,
         polling: bool = True,
     ) -> AsyncIterator[tuple[Client, ClientCallContext]]:
@@ -501,27 +452,6 @@ def _has_message(task: Task, call: AgentCall) -> bool:
 def _base(call: AgentCall) -> str:
     address = call.address
     return f"http://{address.service}.{address.cell.namespace}.svc:{address.port}"
-
-
-def _has_no_connection(exc: BaseException | None) -> bool:
-    """Whether a request failed before any server could get it."""
-    while exc is not None and not isinstance(exc, _WITHOUT_CONNECTION):
-        exc = exc.__cause__
-    return exc is not None
-
-
-def _is_timeout(exc: BaseException | None) -> bool:
-    """Whether a request failed because no answer came in time."""
-    timeouts = (TimeoutError, httpx.TimeoutException)
-    while exc is not None and not isinstance(exc, timeouts):
-        exc = exc.__cause__
-    return exc is not None
-
-
-def _describe(exc: Exception) -> str:
-    if isinstance(exc, TimeoutError):
-        return f"no answer within {_ASK_S:g} s"
-    return (str(exc) or type(exc).__name__)[:500]
 
 
 def _bound(cache: dict[K, V]) -> None:

@@ -24,7 +24,7 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 FIRST_BACKOFF_S = 0.2
 BACKOFF_CAP_S = 300.0
 WORKERS = 16
-"""Concurrent reconciles. `agents/client.py` bounds those that poll hanging cells, for 5 s each."""
+"""Concurrent reconciles. `agents/silent_cells.py` bounds those that wait 5 s for a silent cell."""
 
 
 class Backoff(Exception):
