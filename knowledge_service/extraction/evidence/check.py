@@ -49,10 +49,10 @@ def missing_support(statement: str, texts: Sequence[str]) -> str | None:
         return "it names no episode that says anything"
     found = _defects(statement, claim, record)
     weighted = {name: WEIGHTS[name] * size for name, (size, _) in found.items()}
-    if sum(weighted.values()) <= LIMIT:
-        return None
-    # That it is short is no reason by itself.
     decisive = max(weighted.keys() - {_BREVITY}, key=lambda name: (weighted[name], name))
+    # Brevity is no reason by itself: it only adds to another defect.
+    if not weighted[decisive] or sum(weighted.values()) <= LIMIT:
+        return None
     return found[decisive][1]
 
 

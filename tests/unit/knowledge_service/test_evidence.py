@@ -112,5 +112,13 @@ def test_reason_names_what_the_episodes_lack(statement: str, problem: str | None
     assert check.missing_support(statement, RECORD) == problem
 
 
+@pytest.mark.parametrize(
+    "statement", ["Port 8080 is closed.", "The disk was full.", "The cache is stale.", "lag 200"]
+)
+def test_short_statement_is_no_less_supported_by_its_own_words(statement: str) -> None:
+    record = ["the probe timed out after 5 s", statement, "the next run passed"]
+    assert check.missing_support(statement, record) is None
+
+
 def test_statement_without_episodes_has_no_support() -> None:
     assert check.missing_support("anything", []) == "it names no episode that says anything"
