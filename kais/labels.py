@@ -133,6 +133,8 @@ may cost, in US dollars.
 """
 COST_LIMIT_GATE: Final = "kais.io/cost-limit"
 """The scheduling gate of such a pod: the operator removes it when MAX_COST says what is left."""
+GATE_OPENED_AT: Final = "kais.io/gate-opened-at"
+"""On such a pod: when the operator removed the gate; its start deadline is counted from then."""
 USAGE_COUNTED: Final = "kais.io/usage-counted"
 """On a Mission: the run-id whose cost is part of the sum on its Cell."""
 ATTEMPTS: Final = "kais.io/attempts"

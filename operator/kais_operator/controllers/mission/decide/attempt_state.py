@@ -72,7 +72,8 @@ class Attempt:
         message: the task's termination message.
         is_truncated: whether the message may have been longer than the kubelet keeps.
         is_started: whether its container was seen running or ended.
-        pod_created_at: when the pod was created whose container has not started; None without one.
+        pod_startable_at: from when the pod whose container has not started could start: when its
+            gate was opened, or when it was created; None without one.
         work_ended_at: when its task ended; None while that is unknown.
         checks: the results of its checks, in their order; empty without checks.
         verdict: the reviewer's verdict; None before it, and without a review.
@@ -102,7 +103,7 @@ class Attempt:
     message: str = ""
     is_truncated: bool = False
     is_started: bool = False
-    pod_created_at: datetime | None = None
+    pod_startable_at: datetime | None = None
     work_ended_at: datetime | None = None
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
@@ -287,9 +288,14 @@ def awaits_replacement(attempt: Attempt) -> bool:
 
     An evicted pod may be gone for a moment before it is replaced.
     """
-    is_podless = attempt.state is State.WAITING and attempt.pod_created_at is None
+    is_podless = attempt.state is State.WAITING and attempt.pod_startable_at is None
     has_begun = bool(((attempt.job or {}).get("status") or {}).get("startTime"))
     return is_podless and has_begun and attempt.problem_reason is None
+
+
+def awaits_open_gate(attempt: Attempt) -> bool:
+    """Whether the start of an attempt waits only until its operator opens the gate of its pod."""
+    return attempt.limited is not None and attempt.limited.is_opened(attempt.pod_usages)
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
@@ -382,7 +388,8 @@ def _read_open(
         job,
         State.WAITING,
         started,
-        pod_created_at=parse_time(pod["metadata"].get("creationTimestamp")),
+        pod_startable_at=cost_gate.opened_at(pod)
+        or parse_time(pod["metadata"].get("creationTimestamp")),
         end_message=_starting_message(number),
     )
     diagnosis = pod_diagnosis.why_waiting(pod, state)

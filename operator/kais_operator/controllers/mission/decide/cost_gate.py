@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from kais import labels
 from kais.agent_results import AgentUsage
+from kais.resources.field_types import rfc3339
 from kais_operator.controllers.cell.decide import base_pod_spec
 from kais_operator.controllers.mission.decide import attempt_pods, mind_usage
 from kais_operator.planning import annotation_values
@@ -124,7 +126,9 @@ def observe(job: Body, pods: Sequence[Body]) -> LimitedPods | None:
     )
 
 
-def open_gate(limited: LimitedPods, usages: Mapping[str, AgentUsage | None]) -> PatchSpec | None:
+def open_gate(
+    limited: LimitedPods, usages: Mapping[str, AgentUsage | None], now: datetime
+) -> PatchSpec | None:
     """Choose the write that lets a pod start with what is left; None if none is due."""
     pod = limited.gated
     if pod is None or not limited.is_opened(usages):
@@ -135,13 +139,30 @@ def open_gate(limited: LimitedPods, usages: Mapping[str, AgentUsage | None]) -> 
         ObjectRef("Pod", metadata["namespace"], metadata["name"]),
         metadata["resourceVersion"],
         {"schedulingGates": others or None},
-        {labels.MAX_COST: format(limited.left(usages), "f")},
+        {
+            labels.MAX_COST: format(limited.left(usages), "f"),
+            labels.GATE_OPENED_AT: rfc3339(now),
+        },
     )
 
 
+def opened_at(pod: Body) -> datetime | None:
+    """Return when the gate of a pod was opened; None if it has none, or someone edited the time."""
+    annotations = pod["metadata"].get("annotations") or {}
+    try:
+        return annotation_values.time(annotations.get(labels.GATE_OPENED_AT))
+    except ValueError:
+        return None
+
+
 def was_free(job: Body, pod: Body) -> bool:
-    """Whether a pod of an attempt under a limit has ended, and its task was never started."""
-    return limit_of(job) is not None and _has_ended(pod) and not _is_started(pod)
+    """Whether a pod of an attempt under a limit never starts its task, or never started it.
+
+    A gate is not opened any more when its pod is being deleted.
+    """
+    is_deleted_gated = _is_gated(pod) and "deletionTimestamp" in pod["metadata"]
+    has_ended = is_deleted_gated or _has_ended(pod)
+    return limit_of(job) is not None and has_ended and not _is_started(pod)
 
 
 def _has_ended(pod: Body) -> bool:

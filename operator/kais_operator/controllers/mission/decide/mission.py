@@ -353,7 +353,7 @@ def _await_attempt(
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
         commands, poll_after = task_approvals.poll(observed, last, now)
         # The pod is scheduled while its knowledge is recalled.
-        next_actions = (*_open_gate(last), *next_actions, *commands)
+        next_actions = (*_open_gate(last, now), *next_actions, *commands)
         retry_after = min(filter(None, (retry_after, poll_after)), default=None)
     actions += next_actions
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
@@ -379,11 +379,11 @@ def _await_attempt(
     )
 
 
-def _open_gate(last: Attempt) -> tuple[Action, ...]:
+def _open_gate(last: Attempt, now: datetime) -> tuple[Action, ...]:
     """Let a pod of an attempt start with what its earlier pods left; they are recorded before."""
     if last.limited is None or last.is_over:
         return ()
-    write = cost_gate.open_gate(last.limited, last.pod_usages)
+    write = cost_gate.open_gate(last.limited, last.pod_usages, now)
     return () if write is None else (write,)
 
 

@@ -92,7 +92,8 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     """Return the deadline of the pending start; None if nothing waits to start.
 
     Without an attempt, the mission waits to start, otherwise the attempt's container or its checks.
-    The time of a pod that replaces an evicted one counts from the creation of the pod.
+    The time of a pod that replaces an evicted one counts from the creation of the pod, or from when
+    its gate was opened. A gate that is due to be opened waits for nothing but the operator.
     The time of a mission counts from when the operator accepted it, not from its creation, because
     it could not start while no operator ran.
     """
@@ -100,9 +101,10 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     if last is not None and last.state is State.CHECKING and last.problem_reason is not None:
         return (last.work_ended_at or last.started_at) + limit
     if last is not None:
-        if last.is_started or last.is_over or attempt_state.awaits_replacement(last):
+        is_held = attempt_state.awaits_open_gate(last) or attempt_state.awaits_replacement(last)
+        if last.is_started or last.is_over or is_held:
             return None
-        return (last.pod_created_at or last.started_at) + limit
+        return (last.pod_startable_at or last.started_at) + limit
     created_at = mission.metadata.creation_timestamp or now
     return max(created_at, _accepted_at(mission) or created_at) + limit
 
@@ -222,7 +224,8 @@ class _RunningAttempt:
 
     def is_stuck_at_timeout(self) -> bool:
         attempt = self.attempt
-        return self.is_timed_out() and attempt.problem_reason is not None and not attempt.is_started
+        is_held = attempt.problem_reason is not None or attempt_state.awaits_open_gate(attempt)
+        return self.is_timed_out() and is_held and not attempt.is_started
 
     def is_start_overdue(self) -> bool:
         return self.start_limit is not None and self.now >= self.start_limit

@@ -279,7 +279,9 @@ async def test_pod_that_is_being_deleted_is_not_started() -> None:
     fake.cluster.edit(pod, {"metadata": deleted})
     await teams.settle(fake)
     assert gates(fake, pod) == [GATE]
-    assert "kais.io/attempts" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
+    attempts = fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/attempts"]
+    assert '"a":null' not in attempts
+    assert '"pods":{"a":' in attempts
 
 
 async def test_job_of_an_earlier_version_keeps_its_limit_in_the_variable() -> None:
@@ -308,3 +310,45 @@ def test_job_with_a_changed_limit_allows_no_costs() -> None:
     assert cost_gate.limit_of(job) == Decimal("0.5")
     job["spec"]["template"]["metadata"]["annotations"]["kais.io/max-cost"] = "much"
     assert cost_gate.limit_of(job) == 0
+
+
+async def test_time_without_an_operator_does_not_count_as_time_to_start() -> None:
+    """Only the operator can open the gate."""
+    fake, first = await with_working_pod(completion={"timeout": "2h"}, startDeadline="5m")
+    evict(fake, first, cost="0.2")
+    second = teams.gated_pod(fake, "b")
+    fake.clock.advance(10 * 60)
+    await teams.settle(restarted(fake))
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.3")
+    fake.clock.advance(4 * 60)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(2 * 60)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+
+
+async def test_recorded_pod_that_is_deleted_behind_its_gate_costs_nothing() -> None:
+    fake = await started()
+    first = teams.gated_pod(fake, "a")
+    fake.cluster.fail("patch", errors.ClusterUnavailable("killed"), kind="Pod")
+    with pytest.raises(errors.ClusterUnavailable):
+        await teams.settle(fake)
+    finalizers = ["batch.kubernetes.io/job-tracking"]
+    deleted = {"deletionTimestamp": teams.stamp(fake), "finalizers": finalizers}
+    fake.cluster.edit(first, {"metadata": deleted})
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(restarted(fake))
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.5")
+
+
+async def test_run_whose_gate_nobody_opened_in_its_time_did_not_time_out() -> None:
+    fake = await started(completion={"timeout": "10m"})
+    teams.gated_pod(fake, "a")
+    fake.clock.advance(11 * 60)
+    await teams.settle(restarted(fake))
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert (
+        "attempt 1 did not start within the 10m for all attempts" in condition(fake, "Succeeded")[2]
+    )
+    assert "cost" not in status(fake)
