@@ -28,7 +28,7 @@ from knowledge_service.store.sqlite.repositories import (
     event_stream,
     fact_history,
     provenance,
-    recall,
+    recall_search,
     run_credit,
     runs,
     usage,
@@ -106,11 +106,11 @@ class SharedUsage(SqliteSnapshot):
 
 
 def _global_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "SqliteSnapshot", GlobalStatistics)
+    monkeypatch.setattr(recall_search, "SqliteSnapshot", GlobalStatistics)
 
 
 def _shared_usage_in_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "SqliteSnapshot", SharedUsage)
+    monkeypatch.setattr(recall_search, "SqliteSnapshot", SharedUsage)
 
 
 def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
