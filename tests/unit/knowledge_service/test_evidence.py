@@ -49,6 +49,21 @@ def test_nine_of_ten_are_judged_right_on_pairs_that_were_opened_after_the_tuning
     assert dropped >= 0.95
 
 
+@pytest.mark.parametrize(
+    ("file_name", "least_kept", "least_dropped"),
+    [
+        ("evidence_pairs_blind.yaml", 0.9, 0.65),
+        ("evidence_pairs_judged_again.yaml", 0.65, 0.65),
+    ],
+)
+def test_no_fewer_pairs_of_other_authors_are_judged_right_than_at_first(
+    file_name: str, least_kept: float, least_dropped: float
+) -> None:
+    kept, dropped = shares(file_name)
+    assert kept >= least_kept
+    assert dropped >= least_dropped
+
+
 def test_long_statement_with_one_contradiction_is_rejected() -> None:
     record = ["the service listens on port 6432", "the backup of the ledger runs at midnight"]
     statement = (
