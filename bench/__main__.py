@@ -40,6 +40,11 @@ def main() -> None:
     if names[:1] in WITH_OPTIONS and names[1:2] and names[1].startswith("--"):
         print(importlib.import_module(f"bench.{names[0]}").run(names[1:]))
         return
+    if not {"-h", "--help"}.isdisjoint(names):
+        print(__doc__)
+        return
+    if unknown := [name for name in names if name not in BENCHES]:
+        sys.exit(f"no bench is named {unknown[0]!r}\n\n{__doc__}")
     sections = [importlib.import_module(f"bench.{name}").run() for name in names or BENCHES]
     if names:
         print("\n\n".join(sections))

@@ -23,6 +23,23 @@ def test_the_page_of_the_figures_names_each_bench(name: str) -> None:
     assert f"`{name}`" in bench.HEAD
 
 
+@pytest.mark.parametrize("arguments", [["control_plane", "--help"], ["-h"]])
+def test_help_is_printed_before_anything_is_measured(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", *arguments])
+    bench.main()
+    assert "python -m bench [NAME]..." in capsys.readouterr().out
+
+
+def test_a_name_that_no_bench_has_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", "control_plane", "--instances"])
+    with pytest.raises(SystemExit, match="no bench is named '--instances'"):
+        bench.main()
+
+
 def test_the_shares_of_a_burst_name_each_process_and_the_requests_of_a_client() -> None:
     start = shares.Shares({"etcd": 1.0, shares.OPERATOR: 2.0}, Counter())
     requests = Counter(
