@@ -75,6 +75,10 @@ class _Running:
         try:
             messages.send(connection, protocol.encode(message))
             return messages.receive(connection)
+        except BaseException:
+            # A late answer must not be read as that to the next request, of another reader.
+            connection.close()
+            raise
         finally:
             self.connections.put(connection)
 
@@ -157,7 +161,8 @@ class SearchProcess:
         if running is None:
             return
         try:
-            running.request(protocol.WaitForSnapshots())
+            if running.request(protocol.WaitForSnapshots()) != protocol.ACKNOWLEDGED:
+                raise ConnectionError("the process of the searches did not acknowledge")
         except OSError:
             self._end(running)
 
@@ -186,8 +191,8 @@ class SearchProcess:
         while not self._stopped.is_set():
             try:
                 status = self._run()
-            except OSError as exc:
-                failure = str(exc)
+            except Exception as exc:  # noqa: BLE001 - the next process may start
+                failure = str(exc) or type(exc).__name__
             else:
                 failure = f"it ended with {status}"
             if not self._stopped.is_set():

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from knowledge_service import clock
+from knowledge_service import clock, process_messages
 from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import StoreDamaged
 from knowledge_service.ports import ActionContext, Search
-from knowledge_service.search_process import protocol
+from knowledge_service.search_process import client, protocol
 from knowledge_service.search_process.__main__ import SearchServer
 from knowledge_service.search_process.client import SearchProcess
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
@@ -235,3 +238,18 @@ def test_process_ends_with_the_service(path: Path) -> None:
         served.process.kill()
         assert ended.poll(READY_S * 1000)
     os.close(descriptor)
+
+
+def test_late_answer_is_never_read_as_that_to_another_request() -> None:
+    service, process = socket.socketpair()
+    control, process_control = socket.socketpair()
+    with service, process, control, process_control, subprocess.Popen(["true"]) as ended:
+        service.settimeout(0.01)
+        running = client._Running(ended, control)
+        running.connections.put(service)
+        with pytest.raises(TimeoutError):
+            running.request(protocol.WaitForSnapshots())
+        with suppress(BrokenPipeError):
+            process_messages.send(process, b"of the first reader")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            running.request(protocol.WaitForSnapshots())
