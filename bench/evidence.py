@@ -2,9 +2,11 @@
 
 Prints the weights of a logistic regression on the labelled pairs of `TUNING`, what cross-validation
 (ten folds, each record in one fold, five partitions) keeps and drops, with all defects and without
-each one, and what the check of this checkout does with each file.
+each one, and what the check of this checkout does with each file. `python -m bench.evidence verify`
+judges the verification by a model instead; `--help` shows its options.
 """
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,11 +37,11 @@ class Pair:
     statement: str
 
 
-def pairs(file: str) -> Iterator[Pair]:
-    for number, entry in enumerate(yaml.safe_load((DATA / f"{file}.yaml").read_text("utf-8"))):
+def pairs(file: Path) -> Iterator[Pair]:
+    for number, entry in enumerate(yaml.safe_load(file.read_text("utf-8"))):
         for label in LABELS:
             for statement in entry.get(label, []):
-                yield Pair(file, number, entry["record"], label, statement)
+                yield Pair(file.stem, number, entry["record"], label, statement)
 
 
 def fit(sizes: np.ndarray, supported: np.ndarray) -> tuple[np.ndarray, float]:
@@ -83,7 +85,7 @@ def counts(examined: list[Pair], kept: np.ndarray) -> str:
 
 
 def main() -> None:
-    examined = [pair for file in TUNING for pair in pairs(file)]
+    examined = [pair for name in TUNING for pair in pairs(DATA / f"{name}.yaml")]
     found = [check.defects(pair.statement, pair.record) for pair in examined]
     names = list(found[0])
     sizes = np.array([[each[name] for name in names] for each in found])
@@ -99,13 +101,18 @@ def main() -> None:
         without = np.delete(sizes, at, axis=1)
         kept = cross_validated(without, supported, records) > 0.2
         print(f"without {name}:", counts(examined, kept))
-    for file in sorted(path.stem for path in DATA.glob("evidence_pairs*.yaml")):
+    for file in sorted(DATA.glob("evidence_pairs*.yaml")):
         own, started = list(pairs(file)), time.process_time()
         results = [check.missing_support(pair.statement, pair.record) for pair in own]
         cost_ms = (time.process_time() - started) / len(own) * 1000
         kept = np.array([result is None for result in results])
-        print(f"{file}: {counts(own, kept)}; {cost_ms:.2f} ms of processor time each")
+        print(f"{file.stem}: {counts(own, kept)}; {cost_ms:.2f} ms of processor time each")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["verify"]:
+        from bench import verification
+
+        verification.main(sys.argv[2:])
+    else:
+        main()
