@@ -22,8 +22,8 @@ from kais_cli.views.output import Format
 if TYPE_CHECKING:
     from knowledge_client.models import ExtractionReplay
 
-# Time for two calls of a model, each as long as the service waits.
-_TIMEOUT_S = 150.0
+# Time for two calls of a model that are as slow as the service allows, or for four with repairs.
+_TIMEOUT_S = 300.0
 _MARKS = {"stored": "=", "new": "+", "left_out": "x"}
 
 
@@ -70,6 +70,8 @@ def _format(answer: ExtractionReplay) -> str:
         reason = f"  ({fact.reason})" if fact.reason else ""
         lines.append(f"  {_MARKS[fact.comparison]} {fact.content}{reason}")
     lines += [f"  - {content}" for content in answer.missing]
+    if answer.unverified:
+        lines.append(f"Not verified by the model: {answer.unverified}.")
     lines.append("= stored, + new, - stored and not drawn again, x would be left out")
     tokens = f"{answer.input_tokens} input and {answer.output_tokens} output tokens"
     lines.append(f"The calls took {tokens}, and cost {answer.cost:.4f} US dollars.")

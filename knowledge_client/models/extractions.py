@@ -68,13 +68,14 @@ class ExtractionReplay(WireModel):
     """The facts that a model extracts from a run now, compared with the stored ones.
 
     Nothing is stored. `missing` are the stored facts of the run that neither the model nor the
-    rules extract now.
+    rules extract now. `unverified` is why some facts were compared without a verdict of the model.
     """
 
     run_id: str
     model: str
     facts: tuple[ReplayedFact, ...]
     missing: tuple[str, ...] = ()
+    unverified: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -11,6 +11,7 @@ from knowledge_service.domain import extraction_prompt
 
 _MAX_FACTS = 50  # an answer with more is no list of three to seven
 _MAX_PROBLEMS = 3
+Form = TypeVar("Form", bound=BaseModel)
 _Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 _Tag = Annotated[
     str,
@@ -56,8 +57,17 @@ def parse(text: str) -> tuple[DrawnFact, ...]:
     Raises:
         MalformedAnswer: the text is not such JSON.
     """
+    return tuple(read_json(_Answer, text).facts)
+
+
+def read_json(form: type[Form], text: str) -> Form:
+    """Read an answer as JSON of a form.
+
+    Raises:
+        MalformedAnswer: the text is not such JSON.
+    """
     try:
-        return tuple(_Answer.model_validate_json(text).facts)
+        return form.model_validate_json(text)
     except ValidationError as exc:
         raise MalformedAnswer(_problems(exc)) from exc
 

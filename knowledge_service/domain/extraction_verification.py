@@ -78,6 +78,11 @@ class Statement:
     text: str
     episodes: Sequence[tuple[int, str]]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the episodes."""
+        return tuple(text for _, text in self.episodes)
+
 
 def message(statements: Sequence[Statement]) -> tuple[str, int]:
     """Return the message with the statements, and how many of them it has room for.

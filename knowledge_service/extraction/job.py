@@ -22,13 +22,12 @@ from knowledge_service.domain import episode_parsing, extraction, repetition
 from knowledge_service.domain.access_control import EVERYTHING
 from knowledge_service.domain.facts import NewFact, merge_refs
 from knowledge_service.errors import NotFound
-from knowledge_service.extraction.model_extractor import (
+from knowledge_service.extraction.accounted_calls import (
     CallUsage,
-    Draft,
-    ModelExtractor,
     ModelUnavailable,
     ModelUnusable,
 )
+from knowledge_service.extraction.model_extractor import Draft, ModelExtractor
 from knowledge_service.ports import Actor, ExtractionCall, Listing
 
 if TYPE_CHECKING:
@@ -158,6 +157,9 @@ def _extract_by_model(
         problem = str(exc)
     else:
         drawn = [_drawn_to_new_fact(record, fact, model) for fact in draft.facts]
+        if draft.unverified:
+            fields = {"run": key.run_id, "why": draft.unverified}
+            _log.warning("extraction without verification", extra={"fields": fields})
         reason = _reason_of(draft, len(facts), model)
         return store.finish_extraction(
             key, facts, reason and _bounded(reason), actor=ACTOR, drawn_facts=drawn
@@ -251,12 +253,15 @@ def retry_delay(attempts: int, retry_after_s: float | None = None) -> timedelta 
 
 
 def _reason_of(draft: Draft, by_rules: int, model: str) -> str | None:
-    """Explain why facts are few or were left out; None if neither is the case."""
+    """Explain why facts are few, left out or not verified; None if nothing is the case."""
     total = by_rules + len(draft.facts)
-    causes = [cause for _, cause in draft.rejected]
-    if total >= _ENOUGH and not causes:
+    # A detail is in the words of the model, which those of a record may control.
+    causes = [each.reason for each in draft.rejected]
+    if total >= _ENOUGH and not causes and not draft.unverified:
         return None
     text = f"{len(draft.facts)} by the model {model}, {by_rules} by rules"
+    if draft.unverified:
+        text += f"; not verified by the model: {draft.unverified}"
     return f"{text}; {len(causes)} left out: {', '.join(dict.fromkeys(causes))}" if causes else text
 
 

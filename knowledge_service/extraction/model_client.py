@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from knowledge_service.domain import extraction_prompt, redaction
+from knowledge_service.domain import redaction
 from knowledge_service.extraction.settings import ModelEndpoint
 
 _TIMEOUT_S = 60.0
@@ -23,7 +23,6 @@ _TIMEOUT_S = 60.0
 _DEADLINE_S = 120.0
 _MAX_BYTES = 1024 * 1024
 _MAX_DETAIL = 200
-_TOOL = "state_facts"
 # The key file is read for each call, so a rejected key may have been replaced at the next call.
 _KEY_REFUSED = frozenset({401, 403})
 _TEMPORARY = frozenset({408, 409, 425, 429}) | _KEY_REFUSED
@@ -31,6 +30,18 @@ _TEMPORARY = frozenset({408, 409, 425, 429}) | _KEY_REFUSED
 _MAX_TOKENS = 100_000_000
 Message = tuple[str, str]
 """A role, `user` or `assistant`, and a text."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The fixed part of a call: the instructions, and the schema of the answer.
+
+    `answer_name` names what the model states, such as `facts`.
+    """
+
+    instructions: str
+    schema: Mapping[str, Any]
+    answer_name: str
 
 
 @dataclass(frozen=True)
@@ -84,14 +95,16 @@ class ModelClient:
         """Close the connections."""
         self._http.close()
 
-    def call(self, endpoint: ModelEndpoint, messages: Sequence[Message]) -> ModelAnswer:
-        """Send the fixed instructions and the messages; return the answer.
+    def call(
+        self, endpoint: ModelEndpoint, prompt: Prompt, messages: Sequence[Message]
+    ) -> ModelAnswer:
+        """Send the prompt and the messages; return the answer.
 
         Raises:
             ModelCallFailed: there is no answer.
         """
         key = _key(endpoint)
-        path, headers, body = _request(endpoint, messages, key)
+        path, headers, body = _request(endpoint, prompt, messages, key)
         deadline_s = self._monotonic() + _DEADLINE_S
         try:
             with self._http.stream(
@@ -158,15 +171,15 @@ def _key(endpoint: ModelEndpoint) -> str:
 
 
 def _request(
-    endpoint: ModelEndpoint, messages: Sequence[Message], key: str
+    endpoint: ModelEndpoint, prompt: Prompt, messages: Sequence[Message], key: str
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
     turns = [{"role": role, "content": text} for role, text in messages]
     if endpoint.api == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
         tool = {
-            "name": _TOOL,
-            "description": "State the facts.",
-            "input_schema": extraction_prompt.SCHEMA,
+            "name": f"state_{prompt.answer_name}",
+            "description": f"State the {prompt.answer_name}.",
+            "input_schema": prompt.schema,
         }
         return (
             "/v1/messages",
@@ -174,20 +187,20 @@ def _request(
             {
                 "model": endpoint.model,
                 "max_tokens": endpoint.max_tokens,
-                "system": extraction_prompt.INSTRUCTIONS,
+                "system": prompt.instructions,
                 "messages": turns,
                 "tools": [tool],
-                "tool_choice": {"type": "tool", "name": _TOOL},
+                "tool_choice": {"type": "tool", "name": tool["name"]},
             },
         )
-    schema = {"name": "facts", "strict": True, "schema": extraction_prompt.SCHEMA}
+    schema = {"name": prompt.answer_name, "strict": True, "schema": prompt.schema}
     return (
         "/chat/completions",
         {"Authorization": f"Bearer {key}"} if key else {},
         {
             "model": endpoint.model,
             "max_completion_tokens": endpoint.max_tokens,
-            "messages": [{"role": "system", "content": extraction_prompt.INSTRUCTIONS}, *turns],
+            "messages": [{"role": "system", "content": prompt.instructions}, *turns],
             "response_format": {"type": "json_schema", "json_schema": schema},
         },
     )

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from knowledge_service.errors import StartupError
 
 APIS = ("openai", "anthropic")
-_FIELDS = frozenset({"url", "api", "model", "keyFile", "input", "output", "maxTokens"})
+_FIELDS = frozenset({"url", "api", "model", "keyFile", "input", "output", "maxTokens", "verify"})
 _MAX_TOKENS = 4_000
 _MAX_TOKENS_LIMIT = 100_000
 _FORM = (
@@ -35,6 +35,7 @@ class ModelEndpoint:
         key_file: file with the key, read for each call; None: no key.
         input_price: US dollars for a million tokens; None: unknown. The same for `output_price`.
         max_tokens: maximum length of an answer.
+        is_verifying: whether a second call verifies the statements that the first one brought.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ModelEndpoint:
     input_price: Decimal | None = None
     output_price: Decimal | None = None
     max_tokens: int = _MAX_TOKENS
+    is_verifying: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ def _endpoint(name: str, value: Mapping[str, Any]) -> ModelEndpoint:
     max_tokens = int(value.get("maxTokens", _MAX_TOKENS))
     if not 0 < max_tokens <= _MAX_TOKENS_LIMIT:
         raise ValueError(f"{name}: maxTokens must be 1 to {_MAX_TOKENS_LIMIT}")
+    is_verifying = value.get("verify", True)
+    if not isinstance(is_verifying, bool):
+        raise TypeError(f"{name}: verify must be true or false")
     return ModelEndpoint(
         name=name,
         url=url,
@@ -93,6 +98,7 @@ def _endpoint(name: str, value: Mapping[str, Any]) -> ModelEndpoint:
         input_price=_price(name, value.get("input")),
         output_price=_price(name, value.get("output")),
         max_tokens=max_tokens,
+        is_verifying=is_verifying,
     )
 
 

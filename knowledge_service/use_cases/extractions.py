@@ -20,7 +20,7 @@ from knowledge_service.domain.principals import Principal
 from knowledge_service.domain.run_reports import key_of
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.extraction import job
-from knowledge_service.extraction.model_extractor import ModelUnavailable, ModelUnusable
+from knowledge_service.extraction.accounted_calls import ModelUnavailable, ModelUnusable
 from knowledge_service.use_cases import authorization, runs
 
 if TYPE_CHECKING:
@@ -88,8 +88,14 @@ def replay_extraction(
     facts = [
         *(_replayed(fact, contents) for fact in draft.facts),
         *(
-            ReplayedFact(content=text, kind="fact", confidence=0, comparison="left_out", reason=why)
-            for text, why in draft.rejected
+            ReplayedFact(
+                content=each.content,
+                kind="fact",
+                confidence=0,
+                comparison="left_out",
+                reason=f"{each.reason}: {each.detail}" if each.detail else each.reason,
+            )
+            for each in draft.rejected
         ),
     ]
     drawn = [*(fact.content for fact in draft.facts), *(f.content for f in record.by_rules.facts)]
@@ -98,6 +104,7 @@ def replay_extraction(
         model=body.model,
         facts=tuple(facts),
         missing=tuple(text for text in contents if not _is_among(text, drawn)),
+        unverified=draft.unverified,
         input_tokens=calls.input_tokens,
         output_tokens=calls.output_tokens,
         cost=float(calls.cost),

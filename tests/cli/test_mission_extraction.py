@@ -38,6 +38,16 @@ def test_replayed_extraction_is_compared_with_what_was_stored(terminal, cluster,
     assert knowledge.sent() == {"run_id": "r1", "namespace": "demo", "model": "small"}
 
 
+def test_replay_says_why_facts_were_not_verified(terminal, cluster, knowledge):
+    cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    problem = "the endpoint of the model small answers 429"
+    knowledge.answers["POST /v1/extractions:replay"] = REPLAY | {"unverified": problem}
+    assert terminal.run("mission", "extract", "doctor-x2k4f", "--replay", "--model", "small") == 0
+    assert f"Not verified by the model: {problem}." in terminal.out.splitlines()
+
+
 def test_extraction_without_replay_is_refused(terminal, cluster):
     cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
     assert terminal.run("mission", "extract", "doctor-x2k4f", "--model", "small") == 2

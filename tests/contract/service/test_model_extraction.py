@@ -8,16 +8,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 
-from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, errors, retries
+from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.error_codes import ErrorCode
 from knowledge_client.models import (
     ApproveIn,
@@ -25,65 +24,37 @@ from knowledge_client.models import (
     EpisodesIn,
     Extraction,
     ExtractionIn,
-    Fact,
     FactIn,
     ReplayIn,
     ScopeConfig,
 )
-from knowledge_service.asgi_app import create_app
 from knowledge_service.domain import extraction_prompt
 from knowledge_service.extraction import job
 from knowledge_service.extraction.model_client import ModelCallFailed, ModelClient
-from knowledge_service.extraction.model_extractor import ModelExtractor
-from knowledge_service.extraction.settings import ExtractionSettings, ModelEndpoint
+from knowledge_service.extraction.model_extractor import PROMPT
+from knowledge_service.extraction.settings import ModelEndpoint
 from knowledge_service.ports import Store
 from tests import knowledge_process
-from tests.contract.service.callers import CALLERS, Connect, refused
-from tests.fakes.identity import NamedCallers
+from tests.contract.service.callers import Connect, refused
+from tests.contract.service.extraction_world import (
+    EPISODES,
+    NOW,
+    PORT_FACT,
+    PORT_SUPPORT,
+    URL_FACT,
+    URL_SUPPORT,
+    World,
+    facts_reply,
+    play,
+    replaying,
+    verdicts_reply,
+)
 from tests.knowledge_builders import OPERATOR, TEAM, run_in, run_key
 from tests.model_server import serving
 from tests.model_server.serving import Running
 
-EPISODES = (
-    EpisodeIn(type="tool_call", content="connect to postgres:5432"),
-    EpisodeIn(type="error", content="connection refused: postgres:5432"),
-    EpisodeIn(type="tool_result", content="the service postgres listens on port 6432"),
-    EpisodeIn(type="decision", content="changed DATABASE_URL to port 6432; the migration worked"),
-)
-PORT_FACT = {
-    "content": "The service postgres listens on port 6432.",
-    "kind": "fact",
-    "confidence": 0.95,
-    "tags": ["postgres"],
-    "episodes": [3],
-    "subject": "service postgres",
-    "predicate": "listens on",
-}
-URL_FACT = {
-    "content": "The migration worked after DATABASE_URL was changed to port 6432.",
-    "kind": "pattern",
-    "confidence": 0.6,
-    "tags": [],
-    "episodes": [4],
-    "subject": None,
-    "predicate": None,
-}
 INVENTED = PORT_FACT | {"content": "The service postgres needs a client certificate of the team."}
 UNPROVEN = URL_FACT | {"episodes": [44]}
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def script(*replies: dict[str, Any]) -> str:
-    rules = [
-        {"name": f"answer {number}", "when": {"times": 1}, "reply": reply}
-        for number, reply in enumerate(replies)
-    ]
-    return yaml.safe_dump({"rules": rules})
-
-
-def facts_reply(*facts: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    usage = {"input": 800, "output": 120}
-    return {"text": json.dumps({"facts": facts}), "usage": usage, **fields}
 
 
 @pytest.fixture
@@ -92,58 +63,11 @@ def model_server() -> Iterator[Running]:
         yield running
 
 
-class World:
-    """A run with its record, in a scope that chose the model `small`."""
-
-    def __init__(self, store: Store, server: Running, connect: Connect) -> None:
-        self.store, self.server, self.connect = store, server, connect
-        self.now = NOW
-        self.client = ModelClient()
-
-    def models(self, *, budget: str | None = None, **fields: Any) -> job.Models:
-        endpoint = {
-            "name": "small", "url": f"{self.server.url}/v1", "api": "openai", "model": "tiny",
-            "input_price": Decimal(1), "output_price": Decimal(4), "max_tokens": 1000, **fields,
-        }  # fmt: skip
-        settings = ExtractionSettings(
-            {"small": ModelEndpoint(**endpoint)}, Decimal(budget) if budget else None
-        )
-        return job.Models(ModelExtractor(settings, self.client), lambda: self.now)
-
-    async def close_run(self, run_id: str = "r", episodes: Any = EPISODES) -> None:
-        operator = self.connect("operator")
-        self.store.put_scope(
-            TEAM, ScopeConfig.model_validate({"extraction": {"model": "small"}}), actor=OPERATOR
-        )
-        await operator.put_run(run_id, run_in(mission="m-1"))
-        await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=tuple(episodes)))
-        await operator.put_run(run_id, run_in(outcome="Succeeded"))
-        await operator.start_extraction(ExtractionIn(run_id=run_id))
-
-    def extract(self, models: job.Models | None, run_id: str = "r") -> Extraction:
-        """Run the job as the two workers do: first by rules, then by the model."""
-        extraction = job.run_extraction(self.store, run_key(run_id), models)
-        if extraction.state == "pending" and extraction.calls == 0:
-            extraction = job.run_extraction(self.store, run_key(run_id), models)
-        return extraction
-
-    async def facts(self, extraction: Extraction) -> list[Fact]:
-        operator = self.connect("operator")
-        return [await operator.get_fact(fact_id) for fact_id in extraction.facts]
-
-
 @pytest.fixture
 def world(store: Store, model_server: Running, connect: Connect) -> Iterator[World]:
     created_world = World(store, model_server, connect)
     yield created_world
     created_world.client.close()
-
-
-def play(server: Running, *replies: dict[str, Any]) -> None:
-    from tests.model_server import script as scripts  # noqa: PLC0415 (the name is taken)
-
-    server.server.script = scripts.parse(script(*replies))
-    server.server.journal.reset()
 
 
 async def test_facts_of_the_model_are_stored_with_their_provenance(world: World) -> None:
@@ -354,12 +278,6 @@ async def test_rotated_key_is_used_without_a_restart(world: World, tmp_path: Pat
     assert len({call.key for call in world.server.calls}) == 2
 
 
-def replaying(world: World, models: job.Models | None) -> AsyncKnowledgeClient:
-    app = create_app(world.store, NamedCallers(CALLERS), models=models)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return AsyncKnowledgeClient("http://service", token="operator", transport=transport)
-
-
 async def test_replay_compares_without_storing(world: World) -> None:
     play(world.server, facts_reply(PORT_FACT), facts_reply(PORT_FACT, URL_FACT, UNPROVEN))
     await world.close_run()
@@ -536,7 +454,7 @@ def test_answer_that_never_ends_is_given_up_at_the_deadline() -> None:
     client = ModelClient(transport=transport, monotonic=lambda: float(next(seconds)))
     endpoint = ModelEndpoint(name="small", url="http://model", api="openai", model="tiny")
     with pytest.raises(ModelCallFailed, match="did not end within 120 s") as caught:
-        client.call(endpoint, [("user", "facts?")])
+        client.call(endpoint, PROMPT, [("user", "facts?")])
     assert caught.value.is_temporary
     assert not caught.value.was_answered
 
@@ -560,7 +478,14 @@ os.environ["KAIS_EXTRACTION_MODELS"] = {models!r}
 from knowledge_service.extraction.model_client import ModelClient
 {change}
 """
-_KILLED = "ModelClient.call = lambda *_: os.kill(os.getpid(), signal.SIGKILL)"
+_KILLED = """
+call = ModelClient.call
+def call_or_die(client, endpoint, prompt, messages):
+    if prompt.answer_name == {answer_name!r}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call(client, endpoint, prompt, messages)
+ModelClient.call = call_or_die
+"""
 
 
 def configured(server: Running) -> str:
@@ -577,13 +502,20 @@ def ended(client: KnowledgeClient) -> Extraction:
     raise AssertionError(extraction)
 
 
-def test_service_killed_while_it_asks_counts_both_calls_and_stores_each_fact_once(
-    tmp_path: Path, model_server: Running
+@pytest.mark.parametrize(
+    ("answer_name", "calls", "answered"),
+    [("facts", 3, 2), ("verdicts", 4, 3)],
+    ids=["for facts", "for verdicts"],
+)
+def test_service_killed_while_it_asks_counts_each_call_and_stores_each_fact_once(
+    tmp_path: Path, model_server: Running, answer_name: str, calls: int, answered: int
 ) -> None:
-    play(model_server, facts_reply(PORT_FACT, URL_FACT))
+    repeated = [facts_reply(PORT_FACT, URL_FACT)] * (answered - 1)
+    play(model_server, *repeated, verdicts_reply(PORT_SUPPORT, URL_SUPPORT))
     models = configured(model_server)
     db = tmp_path / "knowledge.db"
-    script = PROCESS.format(models=models, change=_KILLED)
+    killed = _KILLED.format(answer_name=answer_name)
+    script = PROCESS.format(models=models, change=killed)
     with knowledge_process.serving(db, script, is_ready=True) as served:
         with KnowledgeClient(served.url, retries=retries.NO_RETRIES) as client:
             client.put_scope(TEAM, ScopeConfig.model_validate({"extraction": {"model": "small"}}))
@@ -600,6 +532,6 @@ def test_service_killed_while_it_asks_counts_both_calls_and_stores_each_fact_onc
         extraction = ended(client)
         contents = {fact.content for fact in client.list_facts(scope=TEAM).facts}
     assert contents == {PORT_FACT["content"], URL_FACT["content"]}
-    assert (extraction.calls, len(model_server.calls)) == (2, 1)
-    assert extraction.input_tokens == 800
+    assert (extraction.calls, len(model_server.calls)) == (calls, answered)
+    assert extraction.input_tokens == 800 * (answered - 1) + 900
     assert extraction.cost > 0.004  # the worst case of the call that the kill interrupted

@@ -17,6 +17,7 @@ import yaml
 from kais import admission
 from kais.resources.kinds import KINDS
 from kais_cluster import charts
+from knowledge_service.extraction import settings as extraction_settings
 
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
@@ -229,6 +230,19 @@ def leaves(values: Body, schema: Body) -> list[str]:
 
     walk(values, schema, "")
     return results
+
+
+def test_service_reads_every_field_that_an_extraction_model_may_have() -> None:
+    model = {
+        "url": "https://models/v1", "api": "openai", "model": "m", "input": "1", "output": "2",
+        "maxTokens": 100, "verify": False,
+    }  # fmt: skip
+    schema = json.loads((CHARTS / "kais/values.schema.json").read_text())
+    extraction = schema["properties"]["knowledge"]["properties"]["extraction"]["properties"]
+    fields = extraction["models"]["additionalProperties"]["properties"]
+    assert set(fields) == {*model, "secretKey"}
+    endpoint = extraction_settings.read({"KAIS_EXTRACTION_MODELS": json.dumps({"m": model})})
+    assert not endpoint.models["m"].is_verifying
 
 
 def test_metrics_of_the_service_are_on_a_port_that_cells_do_not_reach() -> None:

@@ -12,6 +12,12 @@ import yaml
 from knowledge_service.extraction.evidence import check
 
 DATA = Path(__file__).parent / "data"
+TUNING = (
+    "evidence_pairs.yaml",
+    "evidence_pairs_judged.yaml",
+    "evidence_pairs_varied.yaml",
+    "evidence_pairs_tuning.yaml",
+)
 
 
 def shares(file_name: str) -> tuple[float, float]:
@@ -28,15 +34,7 @@ def shares(file_name: str) -> tuple[float, float]:
     return sum(kept) / len(kept), sum(dropped) / len(dropped)
 
 
-@pytest.mark.parametrize(
-    "file_name",
-    [
-        "evidence_pairs.yaml",
-        "evidence_pairs_judged.yaml",
-        "evidence_pairs_varied.yaml",
-        "evidence_pairs_tuning.yaml",
-    ],
-)
+@pytest.mark.parametrize("file_name", TUNING)
 def test_nine_of_ten_are_judged_right_on_pairs_that_the_check_was_tuned_on(file_name: str) -> None:
     kept, dropped = shares(file_name)
     assert kept >= 0.9
@@ -133,6 +131,45 @@ def test_reason_names_what_the_episodes_lack(statement: str, problem: str | None
 def test_short_statement_is_no_less_supported_by_its_own_words(statement: str) -> None:
     record = ["the probe timed out after 5 s", statement, "the next run passed"]
     assert check.missing_support(statement, record) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("The service does not listen on port 6432.", None),
+        ("The service listens on port 5432.", None),
+        ("The service listens on port 7432.", "its episodes do not have the number 7432"),
+        ("The service of Hamburg listens.", "its episodes do not have a name that it has"),
+        ("Backups are encrypted at midnight.", "its episodes have none of its words"),
+        ("", "it names no episode that says anything"),
+    ],
+)
+def test_only_certain_defects_outweigh_a_verdict(statement: str, problem: str | None) -> None:
+    assert check.certain_defect(statement, RECORD) == problem
+
+
+@pytest.mark.parametrize(
+    ("record", "statement", "problem"),
+    [
+        ("the lag fell from 45 to 10", "The lag fell from 10 to 45.", "in another order"),
+        ("the probe takes 4 s", "The probe takes 4 minutes.", "a number in another unit"),
+    ],
+)
+def test_exchanged_numbers_and_units_are_certain_defects(
+    record: str, statement: str, problem: str
+) -> None:
+    assert problem in str(check.certain_defect(statement, [record]))
+
+
+def test_at_most_one_supported_statement_of_a_hundred_has_a_certain_defect() -> None:
+    supported = [
+        (text, pair["record"])
+        for name in TUNING
+        for pair in yaml.safe_load((DATA / name).read_text("utf-8"))
+        for text in pair["supported"]
+    ]
+    certain = [text for text, record in supported if check.certain_defect(text, record)]
+    assert len(certain) <= len(supported) / 100
 
 
 def test_statement_without_episodes_has_no_support() -> None:

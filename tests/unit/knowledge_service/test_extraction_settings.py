@@ -29,6 +29,14 @@ def test_model_has_its_name_unless_the_endpoint_calls_it_otherwise() -> None:
     )
 
 
+@pytest.mark.parametrize(("field", "is_verifying"), [("", True), (', "verify": false', False)])
+def test_model_verifies_its_statements_unless_the_settings_say_otherwise(
+    field: str, *, is_verifying: bool
+) -> None:
+    value = '{"small": {"url": "https://models/v1"' + field + "}}"
+    assert settings.read({MODELS: value}).models["small"].is_verifying is is_verifying
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -40,6 +48,7 @@ def test_model_has_its_name_unless_the_endpoint_calls_it_otherwise() -> None:
         ('{"m": {"url": "http://x", "key": "k"}}', "m: unknown field key"),
         ('{"m": {"url": "http://x", "input": "-1"}}', "m: a price is negative or infinite"),
         ('{"m": {"url": "http://x", "maxTokens": 0}}', "m: maxTokens must be 1 to 100000"),
+        ('{"m": {"url": "http://x", "verify": "no"}}', "m: verify must be true or false"),
     ],
 )
 def test_invalid_models_stop_the_start_and_the_message_shows_the_form(
