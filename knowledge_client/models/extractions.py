@@ -23,9 +23,10 @@ class ExtractionIn(WireModel):
 class Extraction(WireModel):
     """The state of a run's extraction.
 
-    `reason` explains why there are fewer than three facts, or why no model was asked. `model` is
-    the one that was chosen; without one, rules extract alone. The counts are those of all its
-    calls; `cost` is in US dollars, and an interrupted call counts with its worst case.
+    `reason` explains why there are fewer than three facts, why no model was asked, or why it did
+    not verify its facts. `model` is the one that was chosen; without one, rules extract alone. The
+    counts are those of all its calls; `cost` is in US dollars, and an interrupted call counts with
+    its worst case.
     """
 
     run_id: str

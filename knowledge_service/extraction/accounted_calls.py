@@ -133,7 +133,7 @@ class AccountedCalls:
 
 def _parsed(answer: ModelAnswer, parse: Callable[[str], Answer]) -> Answer:
     if answer.is_cut:
-        raise MalformedAnswer("it was cut at the maximum length; answer more briefly")
+        raise MalformedAnswer("it was cut at the maximum length (maxTokens); answer more briefly")
     return parse(answer.text)
 
 

@@ -177,6 +177,26 @@ async def test_check_of_words_decides_and_the_reason_says_so_when(case: str, wor
     assert len(world.server.calls) == 1 + len(replies)
 
 
+HOSTILE_ANSWERS = {
+    "many levels": '{"verdicts": ' + "[" * 100_000,
+    "half of a pair of surrogates": verdicts_reply(("supported", "\ud800"))["text"],
+    "a number of 900 digits": verdicts_reply(PORT_SUPPORT)["text"].replace("1", "9" * 900),
+    "control characters": verdicts_reply(("not_stated", "\x00"))["text"].replace('""', r'"\u0000"'),
+    "a hundred verdicts": verdicts_reply(*[PORT_SUPPORT] * 100)["text"],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_ANSWERS)
+async def test_extraction_ends_whatever_the_verdicts_are(case: str, world: World) -> None:
+    answer = {"text": HOSTILE_ANSWERS[case]}
+    extraction = await extracted(world, facts_reply(PORT_FACT), answer, answer)
+    assert extraction.state == "done"
+    is_verified = case == "control characters"
+    assert len(extraction.facts) == (0 if is_verified else 1)
+    assert ("not verified by the model" in str(extraction.reason)) is not is_verified
+    assert str(extraction.reason).isprintable()
+
+
 async def test_malformed_answer_is_repaired(world: World) -> None:
     extraction = await extracted(
         world, facts_reply(NEGATED_FACT), {"text": "yes"}, verdicts_reply(("not_stated", ""))
