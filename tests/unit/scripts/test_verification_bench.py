@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import verification
+from bench.evidence import DATA
 from knowledge_service.domain import extraction_verification
 
 PAIRS = """
@@ -84,3 +85,32 @@ def test_answers_to_other_prompts_are_refused(pairs: Path, tmp_path: Path) -> No
     write_prompts(pairs, tmp_path)
     with pytest.raises(SystemExit, match="name the same files and seed again"):
         verification.main(["--answers", str(tmp_path), "--seed", "7", str(pairs)])
+
+
+RECORDED = (
+    "evidence_pairs_unseen.yaml",
+    "evidence_pairs_blind.yaml",
+    "evidence_pairs_judged_again.yaml",
+    "evidence_pairs_unopened.yaml",
+)
+
+
+@pytest.mark.parametrize("file_name", RECORDED)
+def test_recorded_verdicts_of_a_large_model_keep_and_drop_nine_of_ten(
+    tmp_path: Path, file_name: str
+) -> None:
+    """The answers of one model to the prompts of these four files, in this order, with seed 5."""
+    examined = verification.batches([DATA / name for name in RECORDED], seed=5)
+    answers = (DATA / "recorded_verdicts.jsonl").read_text("utf-8").splitlines()
+    result = verification.Result()
+    for number, (batch, answer) in enumerate(zip(examined, answers, strict=True), 1):
+        file = tmp_path / f"answer-{number:03}.json"
+        file.write_text(answer, "utf-8")
+        result.add(batch, verification.read_answer(file, len(batch)))
+    assert result.problems == []
+    name = file_name.removesuffix(".yaml")
+    supported = (name, "supported")
+    others = [kind for kind in result.examined if kind[0] == name and kind != supported]
+    examined_others = sum(result.examined[kind] for kind in others)
+    assert result.kept[supported] >= 0.9 * result.examined[supported]
+    assert sum(result.kept[kind] for kind in others) <= 0.1 * examined_others
