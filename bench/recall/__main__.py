@@ -3,7 +3,8 @@
 `python -m bench.recall weights` learns the weights of the ranking features from these sets, and
 writes their file. `python -m bench.recall features` shows what each of them brings on questions
 that none was learned from. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
-other projects, which it clones into a folder. `python -m bench.recall vectors DIR` makes the word
+other projects, which it clones into a folder. `python -m bench.recall locomo FILE...` has the
+figures of a public set of conversations. `python -m bench.recall vectors DIR` makes the word
 vectors from the documentation of further projects, and `python -m bench.recall distil DIR` those
 for turns, with a sentence encoder. `python -m bench recall` has the figures that
 are reported.
@@ -12,7 +13,15 @@ are reported.
 import sys
 from pathlib import Path
 
-from bench.recall import ablation, distilled_vectors, evaluation, faqs, training, word_vectors
+from bench.recall import (
+    ablation,
+    distilled_vectors,
+    evaluation,
+    faqs,
+    locomo,
+    training,
+    word_vectors,
+)
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["weights"]:
@@ -24,6 +33,10 @@ if __name__ == "__main__":
         if len(sys.argv) != 3:
             sys.exit("usage: python -m bench.recall faqs DIR")
         print(faqs.run(Path(sys.argv[2])))
+    elif sys.argv[1:2] == ["locomo"]:
+        if len(sys.argv) < 3:
+            sys.exit("usage: python -m bench.recall locomo FILE...")
+        print(locomo.run([Path(name) for name in sys.argv[2:]]))
     elif sys.argv[1:2] == ["vectors"]:
         if len(sys.argv) != 3:
             sys.exit("usage: python -m bench.recall vectors DIR")
