@@ -54,16 +54,18 @@ class SearchServer:
             self._readers.wait_for_open_snapshots()
             return protocol.ACKNOWLEDGED
         try:
-            answer = protocol.Answer(
-                found=recall_search.find(
+            response = protocol.SearchResponse(
+                result=recall_search.run(
                     self._readers, self._version, self._config, request.search, request.vector
                 )
             )
         except StoreUnavailable as error:
-            answer = protocol.Answer(failed=protocol.Failed(type(error).__name__, error.detail))
+            response = protocol.SearchResponse(
+                failure=protocol.Failure(type(error).__name__, error.detail)
+            )
         except Exception as error:  # noqa: BLE001 - the service raises it for the caller
-            answer = protocol.Answer(failed=protocol.Failed("", repr(error)))
-        return protocol.encode(answer)
+            response = protocol.SearchResponse(failure=protocol.Failure("", repr(error)))
+        return protocol.encode(response)
 
     def _version(self) -> int:
         return self._erasure_version
@@ -87,7 +89,7 @@ def _serve(service: socket.socket) -> None:
     server = SearchServer(readers, settings.ranker_config)
     for number in settings.connections:
         connection = socket.socket(fileno=number)
-        work = functools.partial(_answer_all, server, connection)
+        work = functools.partial(_serve_requests, server, connection)
         threading.Thread(target=work, name="search", daemon=True).start()
     gc.collect()
     gc.freeze()
@@ -98,7 +100,7 @@ def _serve(service: socket.socket) -> None:
         messages.send(service, protocol.ACKNOWLEDGED)
 
 
-def _answer_all(server: SearchServer, connection: socket.socket) -> None:
+def _serve_requests(server: SearchServer, connection: socket.socket) -> None:
     with suppress(OSError):
         while True:
             messages.send(connection, server.answer(messages.receive(connection)))

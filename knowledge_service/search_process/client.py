@@ -29,7 +29,7 @@ from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.search_process import protocol
-from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _CONFIRM_S = 2.0
 _GRACE_S = 2.0
 # The time without a process after a failure.
 _PAUSE_S = 30.0
-_ERRORS: dict[str, type[errors.StoreUnavailable]] = {
+_ERRORS_BY_NAME: dict[str, type[errors.StoreUnavailable]] = {
     kind.__name__: kind
     for kind in (errors.StoreUnavailable, errors.ReadTimeout, errors.StoreDamaged)
 }
@@ -134,7 +134,7 @@ class SearchProcess:
         if self._thread.is_alive():
             self._thread.join()
 
-    def find(self, search: Search, vector: Vector | None) -> FoundFacts | None:
+    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
         """Run a search; None when no process is ready, or when it fails.
 
         Raises:
@@ -144,16 +144,18 @@ class SearchProcess:
         if running is None:
             return None
         try:
-            answer = protocol.decode_answer(running.request(protocol.Find(search, vector)))
+            response = protocol.decode_response(
+                running.request(protocol.SearchRequest(search, vector))
+            )
         except (OSError, msgspec.DecodeError):
             self._end(running)
             return None
-        if answer.failed is None:
-            return answer.found
-        kind = _ERRORS.get(answer.failed.kind)
+        if response.failure is None:
+            return response.result
+        kind = _ERRORS_BY_NAME.get(response.failure.kind)
         if kind is None:
-            raise RuntimeError(f"the process of the searches failed: {answer.failed.detail}")
-        raise kind(answer.failed.detail)
+            raise RuntimeError(f"the process of the searches failed: {response.failure.detail}")
+        raise kind(response.failure.detail)
 
     def wait_for_open_snapshots(self) -> None:
         """Wait until no search reads a snapshot that is open now."""
@@ -170,15 +172,15 @@ class SearchProcess:
         """Have the process use no cache while the version is odd; return when it has agreed."""
         with self._lock:
             self._erasure_version = version
-            self._tell(protocol.ErasureVersion(version))
+            self._notify(protocol.ErasureVersion(version))
 
     def record_erasure(self, version: int, erased: ErasedDocuments) -> None:
         """Have the process drop documents from its cache, before the version is set."""
         with self._lock:
             documents = protocol.documents_of(tuple(erased.items()))
-            self._tell(protocol.Erased(version, documents))
+            self._notify(protocol.Erased(version, documents))
 
-    def _tell(self, message: protocol.Control) -> None:
+    def _notify(self, message: protocol.Control) -> None:
         running = self._running
         if running is None:
             return

@@ -12,7 +12,7 @@ import msgspec
 
 from knowledge_service.ports import Search
 from knowledge_service.search.pipeline import RankerConfig
-from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 ACKNOWLEDGED = b""
@@ -40,7 +40,7 @@ class Erased(msgspec.Struct, tag=True):
     documents: dict[int, list[int] | None]
 
 
-class Find(msgspec.Struct, tag=True):
+class SearchRequest(msgspec.Struct, tag=True):
     """Requests a search."""
 
     search: Search
@@ -51,28 +51,28 @@ class WaitForSnapshots(msgspec.Struct, tag=True):
     """Requests an empty message when all snapshots that are open now have ended."""
 
 
-class Failed(msgspec.Struct):
+class Failure(msgspec.Struct):
     """The error of a search: its class in `errors`, or "" for one that nobody expected."""
 
     kind: str
     detail: str
 
 
-class Answer(msgspec.Struct):
-    """The answer to `Find`: one of both."""
+class SearchResponse(msgspec.Struct):
+    """The response to `SearchRequest`: one of both."""
 
-    found: FoundFacts | None = None
-    failed: Failed | None = None
+    result: EncodedResult | None = None
+    failure: Failure | None = None
 
 
 Control = ErasureVersion | Erased
-Request = Find | WaitForSnapshots
+Request = SearchRequest | WaitForSnapshots
 
 encode = msgspec.msgpack.Encoder().encode
 decode_settings = msgspec.msgpack.Decoder(Settings).decode
 decode_control = msgspec.msgpack.Decoder(Control).decode
 decode_request = msgspec.msgpack.Decoder(Request).decode
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_response = msgspec.msgpack.Decoder(SearchResponse).decode
 
 
 def documents_of(erased: Sequence[tuple[int, Sequence[int] | None]]) -> dict[int, list[int] | None]:

@@ -25,7 +25,7 @@ from knowledge_service.search_process import client, protocol
 from knowledge_service.search_process.__main__ import SearchServer
 from knowledge_service.search_process.client import SearchProcess
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
-from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import knowledge_process
@@ -99,9 +99,9 @@ def test_process_finds_what_the_service_finds(
     search = searches()[number]
     if search.why_not:
         search = Search(ALL, "jdk", 10, synonyms=search.synonyms, why_not=tuple(fact_ids))
-    found = searcher.find(search, None)
-    assert found is not None
-    by_process = found.to_result()
+    response = searcher.search(search, None)
+    assert response is not None
+    by_process = response.to_result()
     store.searcher = None
     assert by_process == store.search(search)
     assert bool(by_process.hits) is ("nothing" not in search.query and not search.filters.facets)
@@ -120,9 +120,9 @@ def test_process_drops_an_erased_fact_from_its_cache(
     search = Search(ALL, "java 5", 3, (TEAM,), why_not=(fact_ids[5],))
     assert store.search(search).hits[0].fact.id == fact_ids[5]
     store.erase(fact_ids[5], CONTEXT)
-    found = searcher.find(search, None)
-    assert found is not None
-    result = found.to_result()
+    response = searcher.search(search, None)
+    assert response is not None
+    result = response.to_result()
     assert fact_ids[5] not in [hit.fact.id for hit in result.hits]
     store.searcher = None
     assert result == store.search(search)
@@ -136,19 +136,19 @@ class RecordingSearcher:
         self._store = store
         self._fact_id = fact_id
 
-    def find(self, search: Search, vector: Vector | None) -> FoundFacts | None:
+    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
         raise StoreDamaged("the index is corrupt")
 
     def wait_for_open_snapshots(self) -> None:
-        self.events.append(("wait", self._is_there()))
+        self.events.append(("wait", self._is_stored()))
 
     def set_erasure_version(self, version: int) -> None:
-        self.events.append(("version", version, self._is_there()))
+        self.events.append(("version", version, self._is_stored()))
 
     def record_erasure(self, version: int, erased: object) -> None:
-        self.events.append(("erased", version, self._is_there()))
+        self.events.append(("erased", version, self._is_stored()))
 
-    def _is_there(self) -> bool:
+    def _is_stored(self) -> bool:
         return self._store.fact(self._fact_id, ALL) is not None
 
 
@@ -180,9 +180,9 @@ def test_service_searches_by_itself_until_a_killed_process_is_replaced(
     assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
     searcher.wait()
     assert searcher.process_id not in (None, first)
-    found = searcher.find(searches()[0], None)
-    assert found is not None
-    assert [hit.fact.id for hit in found.to_result().hits] == [fact_id]
+    response = searcher.search(searches()[0], None)
+    assert response is not None
+    assert [hit.fact.id for hit in response.to_result().hits] == [fact_id]
     assert caplog.records[0].__dict__["fields"]["why"] == "it ended with -9"
 
 
@@ -201,12 +201,12 @@ def test_erasure_does_not_wait_for_a_process_that_hangs(
 def test_process_answers_with_the_error_of_a_read(store: SqliteStore, path: Path) -> None:
     readers = ReadPool(path, timedelta(milliseconds=50))
     server = SearchServer(readers, store.ranker_config)
-    request = protocol.encode(protocol.Find(searches()[0], None))
+    request = protocol.encode(protocol.SearchRequest(searches()[0], None))
     with readers.search_connection(), readers.search_connection():
-        failed = protocol.decode_answer(server.answer(request)).failed
-    assert failed is not None
-    assert failed.kind == "StoreUnavailable"
-    assert failed.detail.startswith("every reader has been busy")
+        failure = protocol.decode_response(server.answer(request)).failure
+    assert failure is not None
+    assert failure.kind == "StoreUnavailable"
+    assert failure.detail.startswith("every reader has been busy")
     readers.close()
 
 

@@ -21,7 +21,7 @@ from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows, recall_search, receipts
-from knowledge_service.store.sqlite.repositories.recall_search import FoundFacts
+from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import SqliteSnapshot, Vector
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
@@ -35,7 +35,7 @@ _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_
 class Searcher(Protocol):
     """Runs searches in another process."""
 
-    def find(self, search: Search, vector: Vector | None) -> FoundFacts | None:
+    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
         """Run a search; None when this process must run it, because the other is not ready.
 
         Raises:
@@ -71,14 +71,14 @@ class RecallRepository(base.SqliteRepository):
         """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
         try:
-            found = self.searcher.find(search, vector) if self.searcher else None
+            result = self.searcher.search(search, vector) if self.searcher else None
         except StoreDamaged as damage:
             self._writer.mark_damaged(damage)
             raise
-        if found is None:
+        if result is None:
             version = self._erasure_version
-            found = recall_search.find(self._readers, version, self.ranker_config, search, vector)
-        return found.to_result()
+            result = recall_search.run(self._readers, version, self.ranker_config, search, vector)
+        return result.to_result()
 
     def open_snapshot(
         self, search: Search

@@ -31,7 +31,7 @@ _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
 
 
 @dataclass(frozen=True)
-class FoundFacts:
+class EncodedResult:
     """The result of a search.
 
     Attributes:
@@ -53,13 +53,13 @@ class FoundFacts:
         return SearchResult(hits, self.scopes, self.explanations)
 
 
-def find(
+def run(
     readers: ReadPool,
     erasure_version: Callable[[], int],
     config: RankerConfig,
     search: Search,
     vector: Vector | None,
-) -> FoundFacts:
+) -> EncodedResult:
     """Run a search in a snapshot of its own.
 
     Raises:
@@ -69,7 +69,7 @@ def find(
         query = SearchQuery(search.query, search.limit, search.filters, search.now, search.synonyms)
         retrieval = pipeline.retrieve(snapshot, query, config)
         numbers = [each.number for each in retrieval.results]
-        return FoundFacts(
+        return EncodedResult(
             [
                 (each.number, each.score, _parts(each, retrieval, search))
                 for each in retrieval.results
