@@ -81,6 +81,17 @@ class Metrics:
             "How long the write-ahead log has held bytes of erased facts; 0 when it holds none.",
             registry=self.registry,
         )
+        self.search_process_up = Gauge(
+            "kais_knowledge_search_process_up",
+            "1 while the search process runs the searches, 0 while the service does.",
+            registry=self.registry,
+        )
+        self._search_process_failures = Counter(
+            "kais_knowledge_search_process_failures",
+            "Failures of the search process by reason; after each, it is started again.",
+            ("reason",),
+            registry=self.registry,
+        )
         self._request_series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def record_extraction(self, state: str, seconds: float) -> None:
@@ -103,6 +114,10 @@ class Metrics:
             self._upkeep_success.labels(task).set_to_current_time()
         else:
             self._upkeep_failures.labels(task).inc()
+
+    def record_search_process_failure(self, reason: str) -> None:
+        """Count one failure of the search process."""
+        self._search_process_failures.labels(reason).inc()
 
     def record_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one response."""

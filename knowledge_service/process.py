@@ -99,8 +99,8 @@ def _open_service(
         ranker_config=_ranker_config(settings),
     )
     resources.callback(store.close)
-    resources.callback(_search_process(settings, store).stop)
     metrics = _metrics_of(store)
+    resources.callback(_search_process(settings, store, metrics).stop)
     models = _extraction_models(resources)
     workers = _workers(settings, store, metrics, models, spans)
     analysis_worker = AnalysisWorker()
@@ -124,14 +124,16 @@ def _open_service(
     )  # fmt: skip
 
 
-def _search_process(settings: Settings, store: SqliteStore) -> SearchProcess:
+def _search_process(settings: Settings, store: SqliteStore, metrics: Metrics) -> SearchProcess:
     """Start the process that searches for the store."""
     searcher = SearchProcess(
         settings.db,
         store.ranker_config,
         reads_within_s=settings.reads_within.total_seconds(),
         on_ready=store.drop_postings,
+        on_failure=metrics.record_search_process_failure,
     )
+    metrics.search_process_up.set_function(lambda: float(searcher.process_id is not None))
     store.search_in(searcher)
     searcher.start()
     return searcher

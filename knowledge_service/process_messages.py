@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
+import time
+from contextlib import suppress
 
 _LENGTH = struct.Struct("<I")
 # The analysis of the largest batch takes half of it.
 _MAX_BYTES = 64 << 20
+# The results of most searches are smaller.
+_RECEIVE_BYTES = 64 << 10
 
 
 def send(to: socket.socket, message: bytes) -> None:
@@ -40,3 +45,87 @@ def _receive_exactly(connection: socket.socket, count: int) -> bytes:
             raise ConnectionResetError("the peer closed the connection")
         remaining = remaining[size:]
     return bytes(data)
+
+
+class Connection:
+    """Exchanges messages over a blocking socket until a deadline, a time of `time.monotonic`.
+
+    A message of which only a part came in time is completed by the next `receive`.
+    """
+
+    def __init__(self, endpoint: socket.socket) -> None:
+        self._socket = endpoint
+        self._received = bytearray()
+
+    def send(self, message: bytes, ends_at_s: float | None = None) -> None:
+        """Send a message.
+
+        Raises:
+            TimeoutError: the deadline has passed; what was sent may be a part of the message.
+            OSError: the peer closed the connection.
+        """
+        data = _LENGTH.pack(len(message)) + message
+        if ends_at_s is None:
+            self._socket.sendall(data)
+            return
+        remaining = memoryview(data)
+        while remaining:
+            try:
+                remaining = remaining[self._socket.send(remaining, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, ends_at_s)
+
+    def receive(self, ends_at_s: float | None = None) -> bytes | memoryview:
+        """Wait for a message.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+            OSError: the peer closed the connection, or sends no valid message.
+        """
+        while (message := self._next_message()) is None:
+            if ends_at_s is not None:
+                self._wait(select.POLLIN, ends_at_s)
+            data = self._socket.recv(_RECEIVE_BYTES)
+            if not data:
+                raise ConnectionResetError("the peer closed the connection")
+            if not self._received and len(data) == _LENGTH.size + _message_size(data):
+                return memoryview(data)[_LENGTH.size :]
+            self._received += data
+        return message
+
+    def shut_down(self) -> None:
+        """Fail what waits for a message, and all that follows, also in other threads."""
+        with suppress(OSError):  # the peer was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Release the file descriptor; no thread may use the connection."""
+        self._socket.close()
+
+    def _next_message(self) -> bytes | None:
+        end = _LENGTH.size + _message_size(self._received)
+        if len(self._received) < end:
+            return None
+        message = bytes(self._received[_LENGTH.size : end])
+        del self._received[:end]
+        return message
+
+    def _wait(self, event: int, ends_at_s: float) -> None:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        if not poll.poll(max(0.0, ends_at_s - time.monotonic()) * 1000):
+            raise TimeoutError("the peer takes too long")
+
+
+def _message_size(data: bytes | bytearray) -> int:
+    """Return the size of the message that begins here; 0 while its length is incomplete.
+
+    Raises:
+        ConnectionError: it exceeds the maximum size.
+    """
+    if len(data) < _LENGTH.size:
+        return 0
+    size: int = _LENGTH.unpack_from(data)[0]
+    if size > _MAX_BYTES:
+        raise ConnectionError("the message exceeds the maximum size")
+    return size

@@ -8,17 +8,17 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 from knowledge_service import memory_allocator
-from knowledge_service import process_messages as messages
 from knowledge_service.errors import StoreUnavailable
+from knowledge_service.process_messages import Connection
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search_process import protocol
@@ -39,7 +39,7 @@ class SearchServer:
         self._config = config
         self._erasure_version = _UNKNOWN_VERSION
 
-    def control(self, message: bytes) -> None:
+    def control(self, message: bytes | memoryview) -> None:
         """Follow the erasures of the service."""
         match protocol.decode_control(message):
             case protocol.ErasureVersion(number=number):
@@ -47,24 +47,19 @@ class SearchServer:
             case protocol.Erased(version=version, documents=documents):
                 self._readers.postings_cache.record_erasure(version, documents)
 
-    def answer(self, message: bytes) -> bytes:
+    def answer(self, message: bytes | memoryview) -> bytes:
         """Answer one request."""
         request = protocol.decode_request(message)
-        if isinstance(request, protocol.WaitForSnapshots):
-            self._readers.wait_for_open_snapshots()
-            return protocol.ACKNOWLEDGED
+        response = protocol.SearchResponse(request.number)
         try:
-            response = protocol.SearchResponse(
-                result=recall_search.run(
-                    self._readers, self._version, self._config, request.search, request.vector
-                )
-            )
+            response.result = recall_search.run(
+                self._readers, self._version, self._config, request.search, request.vector,
+                ends_at_s=request.ends_at_s,
+            )  # fmt: skip
         except StoreUnavailable as error:
-            response = protocol.SearchResponse(
-                failure=protocol.Failure(type(error).__name__, error.detail)
-            )
+            response.failure = protocol.Failure(type(error).__name__, error.detail)
         except Exception as error:  # noqa: BLE001 - the service raises it for the caller
-            response = protocol.SearchResponse(failure=protocol.Failure("", repr(error)))
+            response.failure = protocol.Failure("", repr(error))
         return protocol.encode(response)
 
     def _version(self) -> int:
@@ -72,38 +67,44 @@ class SearchServer:
 
 
 def main() -> None:
-    """Answer until the service closes its connections."""
-    # The service handles a signal to the whole process group, and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Answer until the service closes its connections.
+
+    The service has blocked the signals that would end it, and reads what is written to stderr.
+    """
     memory_allocator.configure()
-    service = socket.socket(fileno=sys.stdin.fileno())
-    with suppress(OSError):
-        _serve(service)
+    control = Connection(socket.socket(fileno=sys.stdin.fileno()))
+    with suppress(ConnectionError):
+        _serve(control)
     # Threads may still search, for nobody.
     os._exit(0)
 
 
-def _serve(service: socket.socket) -> None:
-    settings = protocol.decode_settings(messages.receive(service))
+def _serve(control: Connection) -> None:
+    settings = protocol.decode_settings(control.receive())
     readers = ReadPool(Path(settings.path), timedelta(seconds=settings.reads_within_s))
     server = SearchServer(readers, settings.ranker_config)
     for number in settings.connections:
-        connection = socket.socket(fileno=number)
-        work = functools.partial(_serve_requests, server, connection)
-        threading.Thread(target=work, name="search", daemon=True).start()
+        _start_thread(server.answer, number)
+    _start_thread(bytes, settings.health)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
-    messages.send(service, ranker_version.version_of(settings.ranker_config).encode())
+    control.send(ranker_version.version_of(settings.ranker_config).encode())
     while True:
-        server.control(messages.receive(service))
-        messages.send(service, protocol.ACKNOWLEDGED)
+        server.control(control.receive())
+        control.send(protocol.ACKNOWLEDGED)
 
 
-def _serve_requests(server: SearchServer, connection: socket.socket) -> None:
-    with suppress(OSError):
+def _start_thread(answer: Callable[[bytes | memoryview], bytes], number: int) -> None:
+    connection = Connection(socket.socket(fileno=number))
+    work = functools.partial(_serve_requests, answer, connection)
+    threading.Thread(target=work, name="search", daemon=True).start()
+
+
+def _serve_requests(answer: Callable[[bytes | memoryview], bytes], connection: Connection) -> None:
+    with suppress(ConnectionError):
         while True:
-            messages.send(connection, server.answer(messages.receive(connection)))
+            connection.send(answer(connection.receive()))
 
 
 if __name__ == "__main__":

@@ -2,93 +2,54 @@
 
 A search is two thirds of the processor time of a recall, and Python runs one thread at a time. So
 the searches have an interpreter of their own; this one keeps HTTP, validation and writes. While
-that process starts, or after it has failed, the service searches itself, with the same code.
+that process starts, or after it has failed, the service searches itself, with the same code and
+what is left of the time of the read.
 
 The process has the cache of postings, so it must know of each erasure before that is committed. A
-process that does not confirm one in time is killed, and the next one starts with an empty cache.
+process that does not confirm one in time is killed, and the next one starts with an empty cache. So
+is one that answers no ping, but not one that is only late: a search has a deadline in both.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
-import queue
-import socket
-import subprocess
-import sys
 import threading
+import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from knowledge_service import errors
-from knowledge_service import process_messages as messages
 from knowledge_service.ports import Search
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.postings.cache import ErasedDocuments
-from knowledge_service.search_process import protocol
+from knowledge_service.search_process import failures, protocol, running_process
+from knowledge_service.search_process.failures import ProcessFailure, Reason
+from knowledge_service.search_process.running_process import RunningProcess
 from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 _log = logging.getLogger(__name__)
-# As many as there are slots for recalls, and some for erasures that wait for snapshots.
-_CONNECTIONS = 6
 _START_S = 20.0
 # The process confirms an erasure within a millisecond; the writer waits for it.
 _CONFIRM_S = 2.0
-# How much longer than a read the process may take to answer.
-_GRACE_S = 2.0
+# How much longer than until the deadline of a search the service waits for a response. The process
+# answers at the deadline that the search is late.
+_GRACE_S = 1.0
+# How often the supervisor looks for searches that wait, and how long a ping may take.
+_CHECK_S = 1.0
+_PING_S = 2.0
 # The time without a process after a failure.
 _PAUSE_S = 30.0
+# How long the end of the service waits for the supervisor.
+_STOP_S = 5.0
 _ERRORS_BY_NAME: dict[str, type[errors.StoreUnavailable]] = {
     kind.__name__: kind
     for kind in (errors.StoreUnavailable, errors.ReadTimeout, errors.StoreDamaged)
 }
-
-
-class _Running:
-    """A process that is ready, and the connections to it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
-        self.process = process
-        self.control = control
-        self.connections: queue.LifoQueue[socket.socket] = queue.LifoQueue()
-
-    def send_control(self, message: protocol.Control) -> None:
-        """Send a message, and wait until it is confirmed.
-
-        Raises:
-            OSError: it is not confirmed in time.
-        """
-        messages.send(self.control, protocol.encode(message))
-        messages.receive(self.control)
-
-    def request(self, message: protocol.Request) -> bytes:
-        """Send a request, and wait for the answer.
-
-        Raises:
-            OSError: there is none in time.
-        """
-        connection = self.connections.get()
-        try:
-            messages.send(connection, protocol.encode(message))
-            return messages.receive(connection)
-        except BaseException:
-            # A late answer must not be read as that to the next request, of another reader.
-            connection.close()
-            raise
-        finally:
-            self.connections.put(connection)
-
-    def close(self) -> None:
-        """Close the connections once the process has ended; later requests fail."""
-        connections = [self.connections.get() for _ in range(_CONNECTIONS)]
-        for connection in connections:
-            connection.close()
-            self.connections.put(connection)
-        self.control.close()
 
 
 class SearchProcess:
@@ -101,26 +62,34 @@ class SearchProcess:
         *,
         reads_within_s: float,
         on_ready: Callable[[], None] = lambda: None,
+        on_failure: Callable[[Reason], None] = lambda _: None,
         pause_s: float = _PAUSE_S,
     ) -> None:
         self._path = path
         self._config = config
         self._reads_within_s = reads_within_s
         self._on_ready = on_ready
+        self._on_failure = on_failure
         self._pause_s = pause_s
         # For the erasure version and what is sent about it, in the order of the commits.
         self._lock = threading.Lock()
         self._erasure_version = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._running: _Running | None = None
+        self._confirm_s = _CONFIRM_S
+        self._started: RunningProcess | None = None
+        self._ready: RunningProcess | None = None
+        self._numbers = itertools.count(1)
+        self._open_searches: dict[int, float] = {}
+        """The number of each search that runs, and when it began."""
+        self._search_ended = threading.Condition()
+        self._waiting_erasures = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="search-process", daemon=True)
 
     @property
     def process_id(self) -> int | None:
         """Return the id of the process; None while none is ready."""
-        running = self._running
-        return running.process.pid if running else None
+        ready = self._ready
+        return ready.process_id if ready else None
 
     def start(self) -> None:
         """Start the process in the background; a failed one is started again after a pause."""
@@ -129,26 +98,35 @@ class SearchProcess:
     def stop(self) -> None:
         """End the process; it is not started again."""
         self._stopped.set()
-        if self._process:
-            self._process.kill()
+        started = self._started
+        if started:
+            self._end(started, None)
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
-    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
+    def search(
+        self, search: Search, vector: Vector | None, *, ends_at_s: float
+    ) -> EncodedResult | None:
         """Run a search; None when no process is ready, or when it fails.
 
         Raises:
             StoreUnavailable, ReadTimeout: as for a search in this process.
         """
-        running = self._running
-        if running is None:
+        ready = self._ready
+        if ready is None:
             return None
+        number = next(self._numbers)
+        self._open_searches[number] = time.monotonic()
         try:
-            response = protocol.decode_response(
-                running.request(protocol.SearchRequest(search, vector))
+            response = self._request(
+                ready, protocol.SearchRequest(number, search, vector, ends_at_s)
             )
-        except (OSError, msgspec.DecodeError):
-            self._end(running)
+        finally:
+            del self._open_searches[number]
+            if self._waiting_erasures:
+                with self._search_ended:
+                    self._search_ended.notify_all()
+        if response is None:
             return None
         if response.failure is None:
             return response.result
@@ -157,21 +135,49 @@ class SearchProcess:
             raise RuntimeError(f"the process of the searches failed: {response.failure.detail}")
         raise kind(response.failure.detail)
 
-    def wait_for_open_snapshots(self) -> None:
-        """Wait until no search reads a snapshot that is open now."""
-        running = self._running
-        if running is None:
-            return
+    def _request(
+        self, ready: RunningProcess, request: protocol.SearchRequest
+    ) -> protocol.SearchResponse | None:
+        """Send a request; None when the process fails.
+
+        Raises:
+            StoreUnavailable: there is no response in time.
+        """
+        begin_s = time.monotonic()
         try:
-            if running.request(protocol.WaitForSnapshots()) != protocol.ACKNOWLEDGED:
-                raise ConnectionError("the process of the searches did not acknowledge")
-        except OSError:
-            self._end(running)
+            return ready.request(request, request.ends_at_s + _GRACE_S)
+        except TimeoutError as exc:
+            if ready.last_response_s < begin_s:
+                self._end(ready, failures.stalled(request.number, time.monotonic() - begin_s))
+            raise errors.StoreUnavailable(
+                f"the search process was late for a read of {self._reads_within_s:g} s; try again"
+            ) from exc
+        except OSError as exc:
+            # Its exit status says more, if it has ended.
+            self._withdraw(ready)
+            if ready.wait() is None:
+                self._end(ready, failures.protocol_error(request.number, exc))
+        except msgspec.DecodeError as exc:
+            self._end(ready, failures.protocol_error(request.number, exc))
+        return None
+
+    def wait_for_open_searches(self) -> None:
+        """Wait until all searches that run now have returned, so that no result is on its way."""
+        with self._search_ended:
+            self._waiting_erasures += 1
+            open_now = set(self._open_searches)
+            self._search_ended.wait_for(
+                lambda: open_now.isdisjoint(self._open_searches),
+                self._reads_within_s + 2 * _GRACE_S,
+            )
+            self._waiting_erasures -= 1
 
     def set_erasure_version(self, version: int) -> None:
         """Have the process use no cache while the version is odd; return when it has agreed."""
         with self._lock:
             self._erasure_version = version
+            if version % 2:
+                self._confirm_s = _CONFIRM_S
             self._notify(protocol.ErasureVersion(version))
 
     def record_erasure(self, version: int, erased: ErasedDocuments) -> None:
@@ -181,84 +187,139 @@ class SearchProcess:
             self._notify(protocol.Erased(version, documents))
 
     def _notify(self, message: protocol.Control) -> None:
-        running = self._running
-        if running is None:
+        """Send a message and wait until it is confirmed; end a process that takes too long.
+
+        All messages of one erasure together may take `_CONFIRM_S`.
+        """
+        ready = self._ready
+        if ready is None:
             return
+        begin_s = time.monotonic()
         try:
-            running.send_control(message)
+            _confirm(ready, message, begin_s + self._confirm_s)
+        except TimeoutError:
+            self._end(ready, failures.erasure_timeout(self._erasure_version, _CONFIRM_S))
         except OSError:
-            self._end(running)
+            self._withdraw(ready)
+        self._confirm_s -= time.monotonic() - begin_s
 
     def _supervise(self) -> None:
         while not self._stopped.is_set():
             try:
-                status = self._run()
+                failure, stderr = self._run()
             except Exception as exc:  # noqa: BLE001 - the next process may start
-                failure = str(exc) or type(exc).__name__
-            else:
-                failure = f"it ended with {status}"
+                failure, stderr = failures.unexpected(exc), ""
             if not self._stopped.is_set():
-                fields = {"why": failure, "pause_s": self._pause_s}
+                self._on_failure(failure.reason)
+                fields = {
+                    "why": failure.message,
+                    "reason": failure.reason,
+                    "pause_s": self._pause_s,
+                }
+                if stderr:
+                    fields["stderr"] = stderr
                 _log.warning("the service searches by itself", extra={"fields": fields})
                 self._stopped.wait(self._pause_s)
 
-    def _run(self) -> int:
-        """Start a process, use it when it is ready, and return its status when it has ended.
-
-        Raises:
-            OSError: it is not ready in time, or has another version.
-        """
-        running, numbers = self._start_process()
+    def _run(self) -> tuple[ProcessFailure, str]:
+        """Start a process, and use it when it is ready; return why it ended, and its errors."""
         try:
-            self._make_ready(running, numbers)
-            return running.process.wait()
+            process, numbers = running_process.start()
+        except OSError as exc:
+            return failures.of_start(exc), ""
+        self._started = process
+        was_ready = False
+        try:
+            if not self._stopped.is_set():
+                was_ready = self._make_ready(process, numbers)
+            if was_ready:
+                self._watch(process)
+            status = process.wait()
+            if status is None:
+                self._end(process, failures.of_exit(None, "", was_ready=was_ready))
+                status = process.wait()
+            stderr = process.stderr()
+            exit_failure = failures.of_exit(status, stderr, was_ready=was_ready)
+            return process.failure or exit_failure, stderr
         finally:
-            self._end(running)
-            running.process.wait()
-            running.close()
+            self._started = None
+            self._end(process, None)
+            process.wait()
+            with self._lock:
+                process.close()
 
-    def _start_process(self) -> tuple[_Running, list[int]]:
-        """Start a process; return it with the file descriptors of its connections."""
-        with ExitStack() as process_ends, ExitStack() as service_ends:
-            pairs = [socket.socketpair() for _ in range(1 + _CONNECTIONS)]
-            for service_end, process_end in pairs:
-                service_ends.enter_context(service_end)
-                process_ends.enter_context(process_end)
-            (control, process_control), *others = pairs
-            numbers = [process_end.fileno() for _, process_end in others]
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "knowledge_service.search_process"],
-                stdin=process_control.fileno(), stdout=subprocess.DEVNULL, pass_fds=numbers,
-            )  # fmt: skip
-            service_ends.pop_all()
-        self._process = process
-        if self._stopped.is_set():
-            process.kill()
-        running = _Running(process, control)
-        for connection, _ in others:
-            connection.settimeout(self._reads_within_s + _GRACE_S)
-            running.connections.put(connection)
-        return running, numbers
+    def _make_ready(self, process: RunningProcess, numbers: list[int]) -> bool:
+        """Send the settings, and use the process when it has read them; return whether it is so."""
+        settings = protocol.Settings(
+            str(self._path), self._reads_within_s, self._config, numbers[0], numbers[1:]
+        )
+        ends_at_s = time.monotonic() + _START_S
+        try:
+            process.control.send(protocol.encode(settings), ends_at_s)
+            version = bytes(process.control.receive(ends_at_s))
+            if version != ranker_version.version_of(self._config).encode():
+                self._end(process, failures.other_version())
+                return False
+            if not self._publish(process, ends_at_s):
+                return False
+        except TimeoutError:
+            self._end(process, failures.not_ready(_START_S))
+            return False
+        except OSError:  # its exit status says more
+            return False
+        self._on_ready()
+        return True
 
-    def _make_ready(self, running: _Running, numbers: list[int]) -> None:
-        """Send the settings, and use the process when it has read them.
+    def _publish(self, process: RunningProcess, ends_at_s: float) -> bool:
+        """Use the process once it knows the current version; the writer does not wait for that.
 
         Raises:
-            OSError: it is not ready in time, or has another version.
+            OSError: the process does not confirm the version in time.
         """
-        settings = protocol.Settings(str(self._path), self._reads_within_s, self._config, numbers)
-        running.control.settimeout(_START_S)
-        messages.send(running.control, protocol.encode(settings))
-        if messages.receive(running.control) != ranker_version.version_of(self._config).encode():
-            raise OSError("it has another version of kais-knowledge; restart the service")
-        running.control.settimeout(_CONFIRM_S)
-        with self._lock:
-            running.send_control(protocol.ErasureVersion(self._erasure_version))
-            self._running = running
-        self._on_ready()
+        confirmed = -1
+        while not self._stopped.is_set():
+            with self._lock:
+                version = self._erasure_version
+                if version == confirmed:
+                    self._ready = process
+                    return True
+            _confirm(process, protocol.ErasureVersion(version), ends_at_s)
+            confirmed = version
+        return False
 
-    def _end(self, running: _Running) -> None:
-        """Kill a process: it holds nothing that could be lost."""
-        if self._running is running:
-            self._running = None
-        running.process.kill()
+    def _watch(self, process: RunningProcess) -> None:
+        """Return when the process has ended, or must end."""
+        while not process.has_ended(_CHECK_S):
+            now_s = time.monotonic()
+            number, begin_s = min(
+                self._open_searches.copy().items(), default=(0, now_s), key=lambda each: each[1]
+            )
+            if now_s - begin_s < _CHECK_S:
+                continue
+            try:
+                is_alive = process.ping(_PING_S)
+            except OSError:
+                return
+            if not is_alive:
+                waited_s = time.monotonic() - begin_s
+                self._end(process, failures.unresponsive(number, waited_s, _PING_S))
+
+    def _end(self, process: RunningProcess, failure: ProcessFailure | None) -> None:
+        self._withdraw(process)
+        process.end(failure)
+
+    def _withdraw(self, process: RunningProcess) -> None:
+        """Send no more searches to a process."""
+        if self._ready is process:
+            self._ready = None
+
+
+def _confirm(process: RunningProcess, message: protocol.Control, ends_at_s: float) -> None:
+    """Send a message, and wait until it is confirmed.
+
+    Raises:
+        TimeoutError: it is not confirmed in time.
+        OSError: the process has ended.
+    """
+    process.control.send(protocol.encode(message), ends_at_s)
+    process.control.receive(ends_at_s)

@@ -1,7 +1,8 @@
 """What the service and the process of the searches send to each other, as MessagePack.
 
-One connection is for control: the settings, then each change of the erasure version, which the
-process acknowledges with an empty message. Each of the other connections has one search at a time.
+One connection is for control: the settings, then each change of the erasure version. The process
+acknowledges each with an empty message. On the health connection it returns what it receives. Each
+of the other connections has one search at a time.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from knowledge_service.store.sqlite.repositories.recall_search import EncodedRes
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 ACKNOWLEDGED = b""
+PING = b"ping"
 
 
 class Settings(msgspec.Struct):
-    """The first message: what to search, how, and the file descriptors of the connections."""
+    """The first message: what to search, how, and the file descriptors of the connections.
+
+    The process replies with the version of its ranker once it is ready.
+    """
 
     path: str
     reads_within_s: float
     ranker_config: RankerConfig
+    health: int
     connections: list[int]
 
 
@@ -40,15 +46,13 @@ class Erased(msgspec.Struct, tag=True):
     documents: dict[int, list[int] | None]
 
 
-class SearchRequest(msgspec.Struct, tag=True):
-    """Requests a search."""
+class SearchRequest(msgspec.Struct):
+    """Requests a search until a deadline, a time of `time.monotonic`."""
 
+    number: int
     search: Search
     vector: Vector | None
-
-
-class WaitForSnapshots(msgspec.Struct, tag=True):
-    """Requests an empty message when all snapshots that are open now have ended."""
+    ends_at_s: float
 
 
 class Failure(msgspec.Struct):
@@ -59,19 +63,19 @@ class Failure(msgspec.Struct):
 
 
 class SearchResponse(msgspec.Struct):
-    """The response to `SearchRequest`: one of both."""
+    """The response to the `SearchRequest` with this number: a result or a failure."""
 
+    number: int
     result: EncodedResult | None = None
     failure: Failure | None = None
 
 
 Control = ErasureVersion | Erased
-Request = SearchRequest | WaitForSnapshots
 
 encode = msgspec.msgpack.Encoder().encode
 decode_settings = msgspec.msgpack.Decoder(Settings).decode
 decode_control = msgspec.msgpack.Decoder(Control).decode
-decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_request = msgspec.msgpack.Decoder(SearchRequest).decode
 decode_response = msgspec.msgpack.Decoder(SearchResponse).decode
 
 

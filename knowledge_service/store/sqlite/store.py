@@ -121,7 +121,7 @@ class SqliteStore(
             own_cache.record_erasure(version, erased)
             searcher.record_erasure(version, erased)
 
-        self._readers.wait_for_other_process = searcher.wait_for_open_snapshots
+        self._readers.wait_for_other_process = searcher.wait_for_open_searches
         self._writer.watch_erasures(record_erasure, searcher.set_erasure_version)
         self.searcher = searcher
 

@@ -6,24 +6,30 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from knowledge_service import clock, process_messages
+from knowledge_service import clock
 from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import StoreDamaged
-from knowledge_service.ports import ActionContext, Search
-from knowledge_service.search_process import client, protocol
+from knowledge_service.ports import ActionContext, Search, SearchResult
+from knowledge_service.process_messages import Connection
+from knowledge_service.search import pipeline
+from knowledge_service.search_process import protocol
 from knowledge_service.search_process.__main__ import SearchServer
 from knowledge_service.search_process.client import SearchProcess
+from knowledge_service.search_process.failures import Reason
+from knowledge_service.search_process.running_process import RunningProcess
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
@@ -33,6 +39,7 @@ from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
 CONTEXT = ActionContext(PERSON, "asked for")
 READY_S = 60.0
+READS_WITHIN_S = 8.0
 
 
 class ReadySearchProcess(SearchProcess):
@@ -40,13 +47,19 @@ class ReadySearchProcess(SearchProcess):
 
     def __init__(self, store: SqliteStore, path: Path, *, pause_s: float = 0) -> None:
         self.became_ready = threading.Semaphore(0)
+        self.reasons: list[Reason] = []
         super().__init__(
-            path, store.ranker_config, reads_within_s=8, on_ready=self.became_ready.release,
-            pause_s=pause_s,
+            path, store.ranker_config, reads_within_s=READS_WITHIN_S,
+            on_ready=self.became_ready.release, on_failure=self.reasons.append, pause_s=pause_s,
         )  # fmt: skip
 
     def wait(self) -> None:
         assert self.became_ready.acquire(timeout=READY_S)
+
+    def result_of(self, search: Search) -> SearchResult:
+        encoded = self.search(search, None, ends_at_s=time.monotonic() + READS_WITHIN_S)
+        assert encoded is not None
+        return encoded.to_result()
 
 
 @pytest.fixture
@@ -99,9 +112,7 @@ def test_process_finds_what_the_service_finds(
     search = searches()[number]
     if search.why_not:
         search = Search(ALL, "jdk", 10, synonyms=search.synonyms, why_not=tuple(fact_ids))
-    response = searcher.search(search, None)
-    assert response is not None
-    by_process = response.to_result()
+    by_process = searcher.result_of(search)
     store.searcher = None
     assert by_process == store.search(search)
     assert bool(by_process.hits) is ("nothing" not in search.query and not search.filters.facets)
@@ -120,9 +131,7 @@ def test_process_drops_an_erased_fact_from_its_cache(
     search = Search(ALL, "java 5", 3, (TEAM,), why_not=(fact_ids[5],))
     assert store.search(search).hits[0].fact.id == fact_ids[5]
     store.erase(fact_ids[5], CONTEXT)
-    response = searcher.search(search, None)
-    assert response is not None
-    result = response.to_result()
+    result = searcher.result_of(search)
     assert fact_ids[5] not in [hit.fact.id for hit in result.hits]
     store.searcher = None
     assert result == store.search(search)
@@ -136,10 +145,12 @@ class RecordingSearcher:
         self._store = store
         self._fact_id = fact_id
 
-    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
+    def search(
+        self, search: Search, vector: Vector | None, *, ends_at_s: float
+    ) -> EncodedResult | None:
         raise StoreDamaged("the index is corrupt")
 
-    def wait_for_open_snapshots(self) -> None:
+    def wait_for_open_searches(self) -> None:
         self.events.append(("wait", self._is_stored()))
 
     def set_erasure_version(self, version: int) -> None:
@@ -180,10 +191,10 @@ def test_service_searches_by_itself_until_a_killed_process_is_replaced(
     assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
     searcher.wait()
     assert searcher.process_id not in (None, first)
-    response = searcher.search(searches()[0], None)
-    assert response is not None
-    assert [hit.fact.id for hit in response.to_result().hits] == [fact_id]
-    assert caplog.records[0].__dict__["fields"]["why"] == "it ended with -9"
+    assert [hit.fact.id for hit in searcher.result_of(searches()[0]).hits] == [fact_id]
+    why = caplog.records[0].__dict__["fields"]["why"]
+    assert why == "SIGKILL ended it after it was ready"
+    assert searcher.reasons == [Reason.SIGNALLED]
 
 
 def test_erasure_does_not_wait_for_a_process_that_hangs(
@@ -198,15 +209,37 @@ def test_erasure_does_not_wait_for_a_process_that_hangs(
     assert store.search(searches()[0]).hits == ()
 
 
+def request_until(ends_at_s: float) -> bytes:
+    return protocol.encode(protocol.SearchRequest(7, searches()[0], None, ends_at_s))
+
+
 def test_process_answers_with_the_error_of_a_read(store: SqliteStore, path: Path) -> None:
     readers = ReadPool(path, timedelta(milliseconds=50))
     server = SearchServer(readers, store.ranker_config)
-    request = protocol.encode(protocol.SearchRequest(searches()[0], None))
     with readers.search_connection(), readers.search_connection():
-        failure = protocol.decode_response(server.answer(request)).failure
-    assert failure is not None
-    assert failure.kind == "StoreUnavailable"
-    assert failure.detail.startswith("every reader has been busy")
+        response = protocol.decode_response(server.answer(request_until(time.monotonic() + 0.05)))
+    assert response.number == 7
+    assert response.failure is not None
+    assert response.failure.kind == "StoreUnavailable"
+    assert response.failure.detail.startswith("every reader has been busy")
+    readers.close()
+
+
+def test_process_refuses_an_expired_request_without_a_search(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = ReadPool(path)
+    server = SearchServer(readers, store.ranker_config)
+    searched: list[object] = []
+    retrieve = pipeline.retrieve
+    monkeypatch.setattr(pipeline, "retrieve", lambda *a: searched.append(a) or retrieve(*a))
+    response = protocol.decode_response(server.answer(request_until(time.monotonic() - 1)))
+    assert response.failure is not None
+    assert response.failure.kind == "StoreUnavailable"
+    assert not searched
+    response = protocol.decode_response(server.answer(request_until(time.monotonic() + 60)))
+    assert response.result is not None
+    assert searched
     readers.close()
 
 
@@ -240,16 +273,35 @@ def test_process_ends_with_the_service(path: Path) -> None:
     os.close(descriptor)
 
 
-def test_late_answer_is_never_read_as_that_to_another_request() -> None:
-    service, process = socket.socketpair()
-    control, process_control = socket.socketpair()
-    with service, process, control, process_control, subprocess.Popen(["true"]) as ended:
-        service.settimeout(0.01)
-        running = client._Running(ended, control)
-        running.connections.put(service)
-        with pytest.raises(TimeoutError):
-            running.request(protocol.WaitForSnapshots())
-        with suppress(BrokenPipeError):
-            process_messages.send(process, b"of the first reader")
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            running.request(protocol.WaitForSnapshots())
+@pytest.fixture
+def scripted() -> Iterator[tuple[RunningProcess, list[Connection]]]:
+    """A process that ends at once, and the ends of its search connections."""
+    pairs = [socket.socketpair() for _ in range(3)]
+    stderr, process_stderr = os.pipe()
+    os.close(process_stderr)
+    with ExitStack() as stack:
+        ended = stack.enter_context(subprocess.Popen(["true"]))
+        running = RunningProcess(ended, stderr, [pair[0] for pair in pairs])
+        endpoints = [stack.enter_context(pair[1]) for pair in pairs]
+        yield running, list(map(Connection, endpoints[2:]))
+        running.end(None)
+        running.close()
+
+
+def test_late_response_is_never_read_as_that_to_another_request(
+    scripted: tuple[RunningProcess, list[Connection]],
+) -> None:
+    running, (process,) = scripted
+
+    def request(number: int) -> protocol.SearchRequest:
+        return protocol.SearchRequest(number, searches()[0], None, 0.0)
+
+    late = protocol.encode(protocol.SearchResponse(1, None, protocol.Failure("", "x" * 1000)))
+    half = len(late) // 2
+    process._socket.sendall(struct.pack("<I", len(late)) + late[:half])
+    with pytest.raises(TimeoutError):
+        running.request(request(1), time.monotonic() + 0.01)
+    process._socket.sendall(late[half:])
+    process.send(protocol.encode(protocol.SearchResponse(2, None, protocol.Failure("", "second"))))
+    response = running.request(request(2), time.monotonic() + READY_S)
+    assert response.failure == protocol.Failure("", "second")

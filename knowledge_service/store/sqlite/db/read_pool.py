@@ -54,8 +54,9 @@ class _Reader:
 class ReadPool:
     """A pool of reading connections; each use is one snapshot.
 
-    The snapshots share `postings_cache`. A read that takes longer than `time_limit` is ended, so
-    that it cannot block others forever.
+    The snapshots share `postings_cache`. A read that takes longer than `time_limit`, with the wait
+    for its turn, is ended, so that it cannot block others forever. A deadline is a time of
+    `time.monotonic`, which all processes share.
     """
 
     def __init__(
@@ -82,20 +83,29 @@ class ReadPool:
         for _ in range(READERS):
             self._free.put(_Reader(path))
 
+    def new_deadline_s(self) -> float:
+        """Return the deadline of a read that begins now."""
+        return time.monotonic() + self._within_s
+
     @contextmanager
-    def snapshot(self) -> Iterator[apsw.Connection]:
-        """Borrow a connection inside a read transaction.
+    def snapshot(self, ends_at_s: float | None = None) -> Iterator[apsw.Connection]:
+        """Borrow a connection inside a read transaction, at most until a deadline.
 
         Raises:
             StoreUnavailable: the database cannot be read, or all connections are busy.
             ReadTimeout: the read took longer than the time limit.
         """
-        reader = self._borrowed()
+        if ends_at_s is None:
+            ends_at_s = self.new_deadline_s()
+        reader = self._borrowed(ends_at_s)
         connection = reader.connection
         number = next(self._snapshots)
         self._open.add(number)
+        begin_s = time.monotonic()
         try:
-            reader.ends_at_s = time.monotonic() + self._within_s
+            reader.ends_at_s = ends_at_s
+            if begin_s >= ends_at_s:
+                raise self.busy_error()
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -103,6 +113,8 @@ class ReadPool:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
         except apsw.InterruptError as exc:
+            if ends_at_s - begin_s < self._within_s / 2:  # it waited for longer than it ran
+                raise self.busy_error() from exc
             raise ReadTimeout(
                 f"the read took longer than {self._within_s:g} s; request less: fewer scopes,"
                 " a kind, a tag, a smaller limit"
@@ -126,15 +138,18 @@ class ReadPool:
         self.wait_for_other_process()
 
     @contextmanager
-    def search_connection(self) -> Iterator[apsw.Connection]:
+    def search_connection(self, ends_at_s: float | None = None) -> Iterator[apsw.Connection]:
         """Borrow like `snapshot` for CPU-bound reads: one at a time, two if the first takes long.
 
         Raises:
             StoreUnavailable, ReadTimeout: as for `snapshot`.
         """
-        is_locked = self._search_lock.acquire(timeout=self._search_wait_s)
+        if ends_at_s is None:
+            ends_at_s = self.new_deadline_s()
+        wait_s = min(self._search_wait_s, _remaining_s(ends_at_s))
+        is_locked = self._search_lock.acquire(timeout=wait_s)
         try:
-            with self._in_turn(self._searching) as connection:
+            with self._in_turn(self._searching, ends_at_s) as connection:
                 yield connection
         finally:
             if is_locked:
@@ -146,28 +161,35 @@ class ReadPool:
         Raises:
             StoreUnavailable, ReadTimeout: as for `snapshot`.
         """
-        return self._in_turn(self._browsing)
+        return self._in_turn(self._browsing, self.new_deadline_s())
 
     @contextmanager
-    def _in_turn(self, turns: threading.BoundedSemaphore) -> Iterator[apsw.Connection]:
-        if not turns.acquire(timeout=self._within_s):
-            raise self._busy()
+    def _in_turn(
+        self, turns: threading.BoundedSemaphore, ends_at_s: float
+    ) -> Iterator[apsw.Connection]:
+        if not turns.acquire(timeout=_remaining_s(ends_at_s)):
+            raise self.busy_error()
         try:
-            with self.snapshot() as connection:
+            with self.snapshot(ends_at_s) as connection:
                 yield connection
         finally:
             turns.release()
 
-    def _borrowed(self) -> _Reader:
+    def _borrowed(self, ends_at_s: float) -> _Reader:
         try:
-            return self._free.get(timeout=self._within_s)
+            return self._free.get(timeout=_remaining_s(ends_at_s))
         except queue.Empty:
-            raise self._busy() from None
+            raise self.busy_error() from None
 
-    def _busy(self) -> StoreUnavailable:
+    def busy_error(self) -> StoreUnavailable:
+        """Return the error of a read whose turn did not come in time."""
         return StoreUnavailable(f"every reader has been busy for {self._within_s:g} s; try again")
 
     def close(self) -> None:
         """Close every connection, waiting for those in use."""
         for _ in range(READERS):
             self._free.get().connection.close()
+
+
+def _remaining_s(ends_at_s: float) -> float:
+    return max(0.0, ends_at_s - time.monotonic())

@@ -35,7 +35,9 @@ _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_
 class Searcher(Protocol):
     """Runs searches in another process."""
 
-    def search(self, search: Search, vector: Vector | None) -> EncodedResult | None:
+    def search(
+        self, search: Search, vector: Vector | None, *, ends_at_s: float
+    ) -> EncodedResult | None:
         """Run a search; None when this process must run it, because the other is not ready.
 
         Raises:
@@ -43,8 +45,8 @@ class Searcher(Protocol):
         """
         ...
 
-    def wait_for_open_snapshots(self) -> None:
-        """Wait until no search reads a snapshot that is open now."""
+    def wait_for_open_searches(self) -> None:
+        """Wait until all searches that run now have returned."""
         ...
 
     def set_erasure_version(self, version: int) -> None:
@@ -70,14 +72,19 @@ class RecallRepository(base.SqliteRepository):
     def search(self, search: Search) -> SearchResult:
         """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
+        ends_at_s = self._readers.new_deadline_s()
         try:
-            result = self.searcher.search(search, vector) if self.searcher else None
+            result = (
+                self.searcher.search(search, vector, ends_at_s=ends_at_s) if self.searcher else None
+            )
         except StoreDamaged as damage:
             self._writer.mark_damaged(damage)
             raise
         if result is None:
-            version = self._erasure_version
-            result = recall_search.run(self._readers, version, self.ranker_config, search, vector)
+            result = recall_search.run(
+                self._readers, self._erasure_version, self.ranker_config, search, vector,
+                ends_at_s=ends_at_s,
+            )  # fmt: skip
         return result.to_result()
 
     def open_snapshot(

@@ -32,7 +32,7 @@ _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
 
 @dataclass(frozen=True)
 class EncodedResult:
-    """The result of a search.
+    """The result of a search, with its facts as JSON.
 
     Attributes:
         hits: the number of each fact, its score, and the parts of the score; the best first.
@@ -59,13 +59,16 @@ def run(
     config: RankerConfig,
     search: Search,
     vector: Vector | None,
+    *,
+    ends_at_s: float,
 ) -> EncodedResult:
-    """Run a search in a snapshot of its own.
+    """Run a search in a snapshot of its own, until a deadline of the pool.
 
     Raises:
         StoreUnavailable, ReadTimeout: as for `ReadPool.snapshot`.
     """
-    with open_snapshot(readers, erasure_version, search, vector) as (connection, snapshot):
+    opened = open_snapshot(readers, erasure_version, search, vector, ends_at_s=ends_at_s)
+    with opened as (connection, snapshot):
         query = SearchQuery(search.query, search.limit, search.filters, search.now, search.synonyms)
         retrieval = pipeline.retrieve(snapshot, query, config)
         numbers = [each.number for each in retrieval.results]
@@ -86,10 +89,12 @@ def open_snapshot(
     erasure_version: Callable[[], int],
     search: Search,
     vector: Vector | None = None,
+    *,
+    ends_at_s: float | None = None,
 ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
     """Open a snapshot with the postings cache that it may use."""
     before = erasure_version()
-    with readers.search_connection() as connection:
+    with readers.search_connection(ends_at_s) as connection:
         snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
         snapshot.cache = readers.postings_cache.for_snapshot(before, erasure_version())
         yield connection, snapshot
