@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from knowledge_service.errors import StoreDamaged
 from knowledge_service.ports import ActionContext, Search, SearchResult
 from knowledge_service.process_messages import Connection
 from knowledge_service.search import pipeline
-from knowledge_service.search_process import protocol
+from knowledge_service.search_process import failures, protocol
 from knowledge_service.search_process.__main__ import SearchServer
 from knowledge_service.search_process.client import SearchProcess
 from knowledge_service.search_process.failures import Reason
@@ -273,9 +275,17 @@ def test_process_ends_with_the_service(path: Path) -> None:
     os.close(descriptor)
 
 
+@dataclass(frozen=True)
+class Scripted:
+    running: RunningProcess
+    control_socket: socket.socket
+    search: Connection
+    search_socket: socket.socket
+
+
 @pytest.fixture
-def scripted() -> Iterator[tuple[RunningProcess, list[Connection]]]:
-    """A process that ends at once, and the ends of its search connections."""
+def scripted() -> Iterator[Scripted]:
+    """A process that has one search connection, and ends at once; the test has its sockets."""
     pairs = [socket.socketpair() for _ in range(3)]
     stderr, process_stderr = os.pipe()
     os.close(process_stderr)
@@ -283,25 +293,130 @@ def scripted() -> Iterator[tuple[RunningProcess, list[Connection]]]:
         ended = stack.enter_context(subprocess.Popen(["true"]))
         running = RunningProcess(ended, stderr, [pair[0] for pair in pairs])
         endpoints = [stack.enter_context(pair[1]) for pair in pairs]
-        yield running, list(map(Connection, endpoints[2:]))
+        yield Scripted(running, endpoints[0], Connection(endpoints[2]), endpoints[2])
         running.end(None)
         running.close()
 
 
 def test_late_response_is_never_read_as_that_to_another_request(
-    scripted: tuple[RunningProcess, list[Connection]],
+    scripted: Scripted,
 ) -> None:
-    running, (process,) = scripted
-
     def request(number: int) -> protocol.SearchRequest:
         return protocol.SearchRequest(number, searches()[0], None, 0.0)
 
     late = protocol.encode(protocol.SearchResponse(1, None, protocol.Failure("", "x" * 1000)))
     half = len(late) // 2
-    process._socket.sendall(struct.pack("<I", len(late)) + late[:half])
+    scripted.search_socket.sendall(struct.pack("<I", len(late)) + late[:half])
     with pytest.raises(TimeoutError):
-        running.request(request(1), time.monotonic() + 0.01)
-    process._socket.sendall(late[half:])
-    process.send(protocol.encode(protocol.SearchResponse(2, None, protocol.Failure("", "second"))))
-    response = running.request(request(2), time.monotonic() + READY_S)
+        scripted.running.request(request(1), time.monotonic() + 0.01)
+    scripted.search_socket.sendall(late[half:])
+    scripted.search.send(
+        protocol.encode(protocol.SearchResponse(2, None, protocol.Failure("", "second")))
+    )
+    response = scripted.running.request(request(2), time.monotonic() + READY_S)
     assert response.failure == protocol.Failure("", "second")
+
+
+@pytest.fixture
+def scripted_searcher(store: SqliteStore, path: Path, scripted: Scripted) -> ReadySearchProcess:
+    searcher = ReadySearchProcess(store, path)
+    searcher._ready = scripted.running
+    return searcher
+
+
+def test_confirmations_of_an_erasure_share_one_time_limit(
+    scripted: Scripted, scripted_searcher: ReadySearchProcess
+) -> None:
+    is_over = threading.Event()
+
+    def confirm_byte_by_byte() -> None:
+        for byte in struct.pack("<I", 20) + b"x" * 20:
+            if is_over.wait(0.3):
+                return
+            scripted.control_socket.sendall(bytes([byte]))
+
+    thread = threading.Thread(target=confirm_byte_by_byte)
+    thread.start()
+    begin = time.monotonic()
+    scripted_searcher.set_erasure_version(1)
+    scripted_searcher.record_erasure(2, {})
+    scripted_searcher.set_erasure_version(2)
+    seconds = time.monotonic() - begin
+    is_over.set()
+    thread.join()
+    assert seconds < 3.5  # the confirmation takes 7 s
+    assert scripted.running.failure == failures.erasure_timeout(1, 2)
+    assert scripted_searcher.process_id is None
+
+
+def test_erasure_waits_for_a_result_that_is_on_its_way(
+    scripted: Scripted, scripted_searcher: ReadySearchProcess
+) -> None:
+    is_answered = threading.Event()
+    was_answered: list[bool] = []
+
+    def erase() -> None:
+        scripted_searcher.wait_for_open_searches()
+        was_answered.append(is_answered.is_set())
+
+    search = threading.Thread(target=scripted_searcher.result_of, args=(searches()[0],))
+    search.start()
+    number = protocol.decode_request(scripted.search.receive(time.monotonic() + READY_S)).number
+    erasure = threading.Thread(target=erase)
+    erasure.start()
+    ends_at_s = time.monotonic() + READY_S
+    while not scripted_searcher._waiting_erasures:
+        assert time.monotonic() < ends_at_s, "the erasure does not wait"
+    is_answered.set()
+    scripted.search.send(
+        protocol.encode(protocol.SearchResponse(number, EncodedResult((), (), (), {})))
+    )
+    search.join()
+    erasure.join()
+    assert was_answered == [True]
+
+
+def test_damage_that_the_real_process_reads_ends_all_writes(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.db"
+    intact = SqliteStore(path)
+    remember(intact, *(f"ship number {number} is in the harbour" for number in range(300)))
+    intact.close()
+    data = bytearray(path.read_bytes())
+    location = re.search(rb'(?<!:")ship number 150 is', data)
+    assert location is not None
+    page = location.start() // 4096 * 4096
+    data[page : page + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    store = SqliteStore(path)
+    process = ReadySearchProcess(store, path)
+    store.search_in(process)
+    process.start()
+    process.wait()
+    try:
+        with pytest.raises(StoreDamaged, match="the database is corrupt"):
+            store.search(Search(ALL, "ship number 150", 10, now=clock.now()))
+        with pytest.raises(StoreDamaged, match="the database is corrupt"):
+            remember(store, "a copy would not have it")
+        assert process.reasons == []
+    finally:
+        process.stop()
+        store.close()
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_process_that_hangs_does_not_delay_the_end_of_the_service(
+    store: SqliteStore, path: Path, is_ready: bool
+) -> None:
+    process = ReadySearchProcess(store, path)
+    process.start()
+    if is_ready:
+        process.wait()
+    ends_at_s = time.monotonic() + READY_S
+    while process._started is None:
+        assert time.monotonic() < ends_at_s
+    process_id = process._started.process_id
+    os.kill(process_id, signal.SIGSTOP)
+    begin = time.monotonic()
+    process.stop()
+    assert time.monotonic() - begin < 10, "a pod has 30 s for everything"
+    assert not Path(f"/proc/{process_id}").exists()
