@@ -32,6 +32,7 @@ from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
 from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import InvalidBody
+from knowledge_service.open_reads import OpenRead
 from knowledge_service.routes import dependencies, request_bodies, unknown_fields
 from knowledge_service.use_cases import concurrency_limits
 from knowledge_service.use_cases.offload import Offload
@@ -68,35 +69,45 @@ class Endpoint(APIRoute):
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         services: Services = scope["app"].state.services
-        if not self._inputs.needs_caller:
-            call = _Call(request, services, None, b"", {})
-            response = await self._respond_async(call)
-        else:
-            limit = request_bodies.max_bytes(scope["path"])
-            # The first of repeated headers counts, as in Starlette.
-            headers = dict(reversed(scope["headers"]))
-            length = _text(headers.get(b"content-length"))
-            request_bodies.check_length(length, limit)
-            # A body costs memory and time, so only those of authenticated callers are read.
-            authorization = _text(headers.get(b"authorization")) or ""
-            request_line = (scope["method"], scope["path"], length)
-            speak_as = _text(headers.get(_SPEAK_AS))
-            principal = await dependencies.authenticate(
-                services, authorization, request_line, speak_as
-            )
-            scope[dependencies.PRINCIPAL] = principal
-            size = dependencies.body_bytes(scope["method"], length)
-            with services.concurrency_limiter.count_call(principal, size):
-                # Before waiting for a slot, so that a slow sender delays no other caller.
-                body = await request_bodies.read(receive, limit)
-                offload = Offload(services, principal, body)
-                call = _Call(request, services, offload, body, headers)
-                if self._is_async:
-                    response = await self._respond_async(call)
-                else:
-                    kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
-                    response = await offload.run(functools.partial(self._respond, call), kind)
-        await response(scope, receive, send)
+        read = OpenRead(services.open_reads)
+        try:
+            if self._inputs.needs_caller:
+                response = await self._respond_to_caller(request, services, read)
+            else:
+                call = _Call(request, services, None, b"", {})
+                response = await self._respond_async(call)
+            await response(scope, receive, send)
+        finally:
+            read.end()
+
+    async def _respond_to_caller(
+        self, request: Request, services: Services, read: OpenRead
+    ) -> Response:
+        scope = request.scope
+        limit = request_bodies.max_bytes(scope["path"])
+        # The first of repeated headers counts, as in Starlette.
+        headers = dict(reversed(scope["headers"]))
+        length = _text(headers.get(b"content-length"))
+        request_bodies.check_length(length, limit)
+        # A body costs memory and time, so only those of authenticated callers are read.
+        authorization = _text(headers.get(b"authorization")) or ""
+        request_line = (scope["method"], scope["path"], length)
+        speak_as = _text(headers.get(_SPEAK_AS))
+        principal = await dependencies.authenticate(services, authorization, request_line, speak_as)
+        scope[dependencies.PRINCIPAL] = principal
+        size = dependencies.body_bytes(scope["method"], length)
+        with services.concurrency_limiter.count_call(principal, size):
+            # Before waiting for a slot, so that a slow sender delays no other caller.
+            body = await request_bodies.read(request.receive, limit)
+            offload = Offload(services, principal, body)
+            call = _Call(request, services, offload, body, headers)
+            if self._is_async:
+                return await self._respond_async(call)
+            kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
+            respond = functools.partial(self._respond, call)
+            if kind == "writes":
+                return await offload.run(respond, kind)
+            return await offload.run(respond, kind, read.begin)
 
     def _respond(self, call: _Call) -> Response:
         arguments = self._arguments(call)

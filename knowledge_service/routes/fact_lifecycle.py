@@ -102,7 +102,9 @@ def erase(
 ) -> ErasureResult:  # fmt: skip
     """Permanently delete the text of a fact and of its promoted copies."""
     repeat = idempotency.bind_key(key, principal, f"erase/{fact_id}", body)
-    return fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
+    result = fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
+    services.wait_for_open_reads()
+    return result
 
 
 @router.get("/facts/{fact_id}/history")

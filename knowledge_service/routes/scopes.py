@@ -62,3 +62,5 @@ def delete_scope(
     background, as by `:erase`.
     """
     scopes.delete_scope(services.store, principal, path, erase=erase)
+    if erase:
+        services.wait_for_open_reads()

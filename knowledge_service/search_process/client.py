@@ -12,7 +12,6 @@ is one that answers no ping, but not one that is only late: a search has a deadl
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from knowledge_service import errors
+from knowledge_service.open_reads import OpenReads
 from knowledge_service.ports import Search
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
@@ -77,11 +77,7 @@ class SearchProcess:
         self._confirm_s = _CONFIRM_S
         self._started: RunningProcess | None = None
         self._ready: RunningProcess | None = None
-        self._numbers = itertools.count(1)
-        self._open_searches: dict[int, float] = {}
-        """The number of each search that runs, and when it began."""
-        self._search_ended = threading.Condition()
-        self._waiting_erasures = 0
+        self._open_searches = OpenReads()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="search-process", daemon=True)
 
@@ -115,17 +111,13 @@ class SearchProcess:
         ready = self._ready
         if ready is None:
             return None
-        number = next(self._numbers)
-        self._open_searches[number] = time.monotonic()
+        number = self._open_searches.begin()
         try:
             response = self._request(
                 ready, protocol.SearchRequest(number, search, vector, ends_at_s)
             )
         finally:
-            del self._open_searches[number]
-            if self._waiting_erasures:
-                with self._search_ended:
-                    self._search_ended.notify_all()
+            self._open_searches.end(number)
         if response is None:
             return None
         if response.failure is None:
@@ -163,14 +155,7 @@ class SearchProcess:
 
     def wait_for_open_searches(self) -> None:
         """Wait until all searches that run now have returned, so that no result is on its way."""
-        with self._search_ended:
-            self._waiting_erasures += 1
-            open_now = set(self._open_searches)
-            self._search_ended.wait_for(
-                lambda: open_now.isdisjoint(self._open_searches),
-                self._reads_within_s + 2 * _GRACE_S,
-            )
-            self._waiting_erasures -= 1
+        self._open_searches.wait(self._reads_within_s + 2 * _GRACE_S)
 
     def set_erasure_version(self, version: int) -> None:
         """Have the process use no cache while the version is odd; return when it has agreed."""
@@ -290,19 +275,16 @@ class SearchProcess:
     def _watch(self, process: RunningProcess) -> None:
         """Return when the process has ended, or must end."""
         while not process.has_ended(_CHECK_S):
-            now_s = time.monotonic()
-            number, begin_s = min(
-                self._open_searches.copy().items(), default=(0, now_s), key=lambda each: each[1]
-            )
-            if now_s - begin_s < _CHECK_S:
+            oldest = self._open_searches.oldest()
+            if oldest is None or time.monotonic() - oldest[1] < _CHECK_S:
                 continue
             try:
                 is_alive = process.ping(_PING_S)
             except OSError:
                 return
             if not is_alive:
-                waited_s = time.monotonic() - begin_s
-                self._end(process, failures.unresponsive(number, waited_s, _PING_S))
+                waited_s = time.monotonic() - oldest[1]
+                self._end(process, failures.unresponsive(oldest[0], waited_s, _PING_S))
 
     def _end(self, process: RunningProcess, failure: ProcessFailure | None) -> None:
         self._withdraw(process)

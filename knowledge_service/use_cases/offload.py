@@ -22,11 +22,17 @@ class Offload:
     body: bytes
     """The request, whose size decides what needs a thread."""
 
-    async def run(self, call: Callable[[], T], kind: concurrency_limits.SlotKind = "recalls") -> T:
-        """Wait for a slot, then run a call.
+    async def run(
+        self,
+        call: Callable[[], T],
+        kind: concurrency_limits.SlotKind = "recalls",
+        on_begin: Callable[[], None] = lambda: None,
+    ) -> T:
+        """Wait for a slot, then run a call; before it, `on_begin` on the event loop.
 
         Raises:
             StoreUnavailable: no slot became free in time.
         """
         async with self.services.concurrency_limiter.hold_slot(self.principal, kind):
+            on_begin()
             return await self.services.threads.run(call)

@@ -12,6 +12,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.fact_text import FactText
 from knowledge_service.extraction.job import Models
 from knowledge_service.metrics import Metrics
+from knowledge_service.open_reads import OpenReads
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch
@@ -19,6 +20,8 @@ from knowledge_service.use_cases import concurrency_limits, event_stream, rate_l
 from knowledge_service.use_cases.readiness import Readiness
 from knowledge_service.use_cases.request_threads import RequestThreads
 
+# How long an erasure waits for earlier reads: as long as a read and its client usually take.
+_READ_S = 10.0
 AnalyseTexts = Callable[[Sequence[FactText]], AnalysedBatch]
 
 
@@ -45,6 +48,8 @@ class Services:
     subscription_limiter: event_stream.SubscriptionLimiter = field(
         default_factory=event_stream.SubscriptionLimiter
     )
+    open_reads: OpenReads = field(default_factory=OpenReads)
+    """The reads whose response is not sent yet; an erasure waits for them."""
     analyse_texts: AnalyseTexts = batch_analysis.analyse_batch
     threads: RequestThreads = field(
         default_factory=lambda: RequestThreads(sum(concurrency_limits.SLOTS.values()))
@@ -56,3 +61,10 @@ class Services:
     def now(self) -> datetime:
         """Return the time, but none before the last write, because a clock may be set back."""
         return max(self.clock(), self.store.latest())
+
+    def wait_for_open_reads(self) -> None:
+        """Wait, after an erasure, until the responses of earlier reads are sent.
+
+        A client that does not read its response does not delay others longer than `_READ_S`.
+        """
+        self.open_reads.wait(_READ_S)

@@ -365,7 +365,7 @@ def test_erasure_waits_for_a_result_that_is_on_its_way(
     erasure = threading.Thread(target=erase)
     erasure.start()
     ends_at_s = time.monotonic() + READY_S
-    while not scripted_searcher._waiting_erasures:
+    while not scripted_searcher._open_searches.waiting:
         assert time.monotonic() < ends_at_s, "the erasure does not wait"
     is_answered.set()
     scripted.search.send(
