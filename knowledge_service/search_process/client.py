@@ -33,7 +33,8 @@ from knowledge_service.store.sqlite.repositories.recall_search import EncodedRes
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 _log = logging.getLogger(__name__)
-_START_S = 20.0
+# Nobody waits for the start, and a busy node may take long for a second of work.
+_START_S = 60.0
 # The process confirms an erasure within a millisecond; the writer waits for it.
 _CONFIRM_S = 2.0
 # How much longer than until the deadline of a search the service waits for a response. The process
