@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from kais import agent_results, approvals
@@ -32,7 +33,8 @@ _STARTED_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 class AttemptSummary:
     """One attempt as its Mission records it.
 
-    `end_message` describes how it ended; `message` is the task's termination message.
+    `end_message` describes how it ended; `message` is the task's termination message. `reserved` is
+    what a mind may cost in the attempt, in US dollars; it is recorded while the attempt is open.
     """
 
     number: int
@@ -49,6 +51,7 @@ class AttemptSummary:
     is_exec: bool = False
     usage: AgentUsage | None = None
     pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
+    reserved: Decimal = Decimal(0)
     failure: FailureClass | None = None
     artifacts: tuple[Artifact, ...] = ()
     receipt: str | None = None
@@ -101,6 +104,7 @@ def summarise(attempt: Attempt) -> AttemptSummary:
         is_exec=attempt.is_exec,
         usage=attempt.usage,
         pod_usages=attempt.pod_usages,
+        reserved=attempt.reserved,
         failure=attempt.failure,
         artifacts=attempt.artifacts,
         receipt=attempt.receipt,
@@ -176,7 +180,7 @@ def _dump_details(summary: AttemptSummary) -> Body:
         record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
         record["receipt"] = summary.receipt
     record |= _dump_review(summary.review) | _dump_approvals(summary.approvals)
-    record |= {} if summary.is_over else _dump_pods(summary.pod_usages)
+    record |= {} if summary.is_over else _dump_pods(summary)
     if summary.usage is not None:
         record["usage"] = mind_usage.dump_usage(summary.usage)
     if summary.artifacts:
@@ -221,6 +225,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         is_exec=bool(record.get("exec")),
         usage=mind_usage.parse_usage(record.get("usage")),
         pod_usages=_parse_pods(record.get("pods")),
+        reserved=annotation_values.parse_cost(record.get("reserved") or "0"),
         failure=mind_usage.parse_failure(record.get("failure")),
         artifacts=tuple(
             Artifact(annotation_values.parse_text(path), annotation_values.number(size))
@@ -252,12 +257,16 @@ def _dump_review(review: ReviewMessage | None) -> Body:
     return {"review": record}
 
 
-def _dump_pods(usages: Mapping[str, AgentUsage | None]) -> Body:
+def _dump_pods(summary: AttemptSummary) -> Body:
+    """Return what the pods reported, and what a lost report counts as: the Job may be deleted."""
     records = {
         uid: mind_usage.dump_usage(usage) if usage is not None else None
-        for uid, usage in usages.items()
+        for uid, usage in summary.pod_usages.items()
     }
-    return {"pods": records} if records else {}
+    if not records:
+        return {}
+    reserved = {"reserved": f"{summary.reserved:f}"} if summary.reserved else {}
+    return {"pods": records} | reserved
 
 
 def _dump_approvals(calls: tuple[CallApproval, ...]) -> Body:

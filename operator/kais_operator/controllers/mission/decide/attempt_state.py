@@ -81,6 +81,8 @@ class Attempt:
         usage: what the models of a mind used; None if its pods reported nothing.
         pod_usages: what each of its pods that worked reported, by UID; None before its end is seen.
             A pod whose gate is opened has an entry from then on.
+        observed_pods: UIDs of its pods that exist.
+        reserved: what a mind may cost in this attempt, in US dollars; 0 without a limit.
         limited: its pods, if a limit on costs applies.
         failure: why a mind gave no answer; None if it did, or for other tasks.
         artifacts: the files that a mind wrote, with paths relative to the workspace.
@@ -110,6 +112,8 @@ class Attempt:
     is_exec: bool = False
     usage: AgentUsage | None = None
     pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
+    observed_pods: frozenset[str] = frozenset()
+    reserved: Decimal = Decimal(0)
     limited: LimitedPods | None = None
     failure: FailureClass | None = None
     artifacts: tuple[Artifact, ...] = ()
@@ -173,6 +177,8 @@ def _read_with_usage(job: Body, pods: Sequence[Body], now: datetime) -> Attempt:
     attempt = replace(
         _read(job, pods, now),
         pod_usages=_pod_usages(job, pods),
+        observed_pods=frozenset(pod["metadata"]["uid"] for pod in pods),
+        reserved=_reserved_cost(job) if _is_mind_job(job) else Decimal(0),
         limited=cost_gate.observe(job, pods),
     )
     return with_pod_usages(attempt, {})
@@ -183,14 +189,15 @@ def with_pod_usages(attempt: Attempt, recorded: Mapping[str, AgentUsage | None])
 
     `recorded` has what earlier reconciles saw of pods that may be gone. The agent runtime reports
     when it starts, and before each call of the model. If the report of a pod that worked is lost,
-    all that was reserved for the attempt counts as spent, as an estimate.
+    all that was reserved for the attempt counts as spent, as an estimate: whether the attempt has
+    ended or not, because its run may be ended before another pod starts.
     """
     seen = {uid: usage for uid, usage in attempt.pod_usages.items() if usage is not None}
     usages = {**attempt.pod_usages, **recorded, **seen}
     attempt, usages = _with_gated_pod(attempt, usages)
     usage = mind_usage.total(each for each in usages.values() if each != _NO_USAGE)
-    if attempt.is_over and is_of_mind(attempt) and _has_lost_report(attempt, usages):
-        usage = mind_usage.with_reserved(usage, _reserved_cost(attempt.job or {}))
+    if _has_lost_report(attempt, usages):
+        usage = mind_usage.with_reserved(usage, attempt.reserved)
     return replace(attempt, usage=usage, pod_usages=usages)
 
 
@@ -240,9 +247,13 @@ def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]
 
 
 def _has_lost_report(attempt: Attempt, usages: Mapping[str, AgentUsage | None]) -> bool:
-    """Whether the task of an ended attempt worked in a pod whose end was not seen."""
+    """Whether the task worked in a pod whose end was not seen, and will not be seen.
+
+    While the attempt is open, a pod that exists may still report.
+    """
     not_started = attempt.limited.not_started if attempt.limited is not None else frozenset()
-    lost = [uid for uid, usage in usages.items() if usage is None and uid not in not_started]
+    reporting = not_started if attempt.is_over else attempt.observed_pods
+    lost = [uid for uid, usage in usages.items() if usage is None and uid not in reporting]
     return bool(lost) or (attempt.state is State.SUCCEEDED and not usages)
 
 

@@ -87,7 +87,8 @@ def claim(
     limits = _shared_limits(observed, cell, now)
     if limits is None:
         return Claim()
-    view = _View(observed, cell, limits, RunCosts.of(attempts, is_reviewer=is_reviewer))
+    costs = RunCosts.of(observed.history.with_restarting(attempts), is_reviewer=is_reviewer)
+    view = _View(observed, cell, limits, costs)
     if view.room > 0:
         return Claim(min(view.room, view.full))
     if view.waits:
@@ -269,6 +270,7 @@ def _is_next(obstacle: NotReady | None) -> bool:
 def _costs(observed: MissionObserved, attempts: Sequence[Attempt]) -> dict[str, Decimal]:
     """Return what the run has cost so far, by the name of the cell."""
     costs = {}
+    attempts = observed.history.with_restarting(attempts)
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     reviewer = reviewer_cells.find(observed.mission, observed.team)
     if reviewer is not None:

@@ -298,7 +298,7 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
     mission = observed.mission
     if not any(_has_final_results(attempt) for attempt in attempt_list):
         return []
-    annotation = run_history_annotation.serialise(attempt_list)
+    annotation = run_history_annotation.serialise(observed.history.with_restarting(attempt_list))
     actions: list[Action] = []
     if mission.metadata.annotations.get(labels.ATTEMPTS) != annotation:
         actions.append(_annotate(mission, {labels.ATTEMPTS: annotation}))

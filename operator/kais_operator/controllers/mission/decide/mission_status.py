@@ -98,7 +98,7 @@ def usage_of(evaluated: EvaluatedMission) -> AgentUsage | None:
         return evaluated.run_outcome.usage
     work = [
         attempt.usage
-        for attempt in evaluated.attempts
+        for attempt in evaluated.observed.history.with_restarting(evaluated.attempts)
         if attempt.message_id is None or attempt.state is not State.RUNNING  # it still changes
     ]
     reviewed = [attempt for attempt in evaluated.attempts if attempt.state is not State.REVIEWING]

@@ -69,7 +69,7 @@ def decide_outcome(
         receipt=receipt or (last.receipt if last is not None else None),
         injected=injected,
         last_attempt=last.number if last is not None else 0,
-        usage=attempt_record.run_usage(attempts),
+        usage=attempt_record.run_usage(observed.history.with_restarting(attempts)),
         review_usage=attempt_record.review_usage(attempts),
     )
 
@@ -139,7 +139,13 @@ def _outcome_before_start(
     observed: MissionObserved, obstacle: NotReady | None, now: datetime
 ) -> _OutcomeAndMessage | None:
     mission = observed.mission
-    cancelled = _cancellation(mission, "before it started")
+    restarting = observed.history.restarting
+    cancelled = _cancellation(
+        mission,
+        "before it started"
+        if restarting is None
+        else f"before attempt {restarting.number}, whose Job is gone, started again",
+    )
     obstacle = obstacle or _refused_write(observed)
     if cancelled is not None or obstacle is None:
         return cancelled

@@ -47,10 +47,13 @@ class AttemptHistory:
     Attributes:
         attempts: each attempt, from its Job, pods and the annotation, oldest first.
         recorded: the record of the latest attempt in the annotation; None without one.
+        restarting: the attempt whose Job was deleted, and which starts again with the same number;
+            its pods may have cost something. None without one.
     """
 
     attempts: tuple[Attempt, ...] = ()
     recorded: AttemptSummary | None = None
+    restarting: Attempt | None = None
 
     @property
     def latest(self) -> Attempt | None:
@@ -61,6 +64,10 @@ class AttemptHistory:
     def is_settled(self) -> bool:
         """Whether the annotation records the latest attempt as ended; it is not evaluated again."""
         return self.recorded is not None and self.recorded.is_over
+
+    def with_restarting(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """Append the attempt that starts again, because its pods have a cost."""
+        return [*attempts] if self.restarting is None else [*attempts, self.restarting]
 
     @property
     def final_results(self) -> dict[str, Result]:
@@ -92,7 +99,9 @@ def read_history(
     joined = tuple(merge(live, recorded))
     number = joined[-1].number if joined else 0
     return AttemptHistory(
-        joined, next((summary for summary in recorded if summary.number == number), None)
+        joined,
+        next((summary for summary in recorded if summary.number == number), None),
+        restarting=_restarting(live, recorded),
     )
 
 
@@ -143,17 +152,29 @@ def _has_only_pods(summary: AttemptSummary) -> bool:
     return not (is_stamped or has_results or summary.approvals)
 
 
+def _restarting(live: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> Attempt | None:
+    """Return the attempt without a Job that starts again, with what its pods cost."""
+    with_job = {attempt.number for attempt in live}
+    without_job = (
+        summary
+        for summary in summaries
+        if _has_only_pods(summary) and summary.number not in with_job
+    )
+    return next((_from_summary(summary, None) for summary in without_job), None)
+
+
 def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
-    return Attempt(
+    attempt = Attempt(
         summary.number, job, summary.state, summary.started_at, summary.finished_at,
         end_message=summary.end_message, exit_code=summary.exit_code, message=summary.message,
         is_truncated=summary.is_truncated, is_started=summary.is_started, checks=summary.checks,
         verdict=summary.verdict, is_exec=summary.is_exec, usage=summary.usage,
-        pod_usages=summary.pod_usages,
+        pod_usages=summary.pod_usages, reserved=summary.reserved,
         failure=summary.failure, artifacts=summary.artifacts,
         receipt=summary.receipt, message_id=summary.message_id, pod_uid=summary.pod_uid,
         review=summary.review, approvals=summary.approvals,
     )  # fmt: skip
+    return attempt_state.with_pod_usages(attempt, {}) if summary.pod_usages else attempt
 
 
 def previous_runs(mission: Mission) -> tuple[PreviousRun, ...]:

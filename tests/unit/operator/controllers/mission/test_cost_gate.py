@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from kais import agent_results
+from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
 from kais_operator import errors
 from kais_operator.controllers.mission.decide import cost_gate
@@ -352,3 +353,121 @@ async def test_run_whose_gate_nobody_opened_in_its_time_did_not_time_out() -> No
         "attempt 1 did not start within the 10m for all attempts" in condition(fake, "Succeeded")[2]
     )
     assert "cost" not in status(fake)
+
+
+def annotate(fake: FakeWorld, name: str, value: str | None) -> None:
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {name: value}}})
+
+
+def counted(fake: FakeWorld) -> str | None:
+    """What the cell has cost in all."""
+    usage = fake.cluster.read(teams.CELL)["metadata"]["annotations"].get(labels.CELL_USAGE)
+    return str(json.loads(usage)["cost"]) if usage is not None else None
+
+
+def reserved(fake: FakeWorld) -> list[tuple[str, str]]:
+    """What each run has spent and reserved of the budget of its team."""
+    entries = fake.cluster.read(teams.FORMATION)["metadata"]["annotations"][labels.RESERVATIONS]
+    return [(spent, rest) for *_, spent, rest in json.loads(entries)["runs"]]
+
+
+@pytest.mark.parametrize("end", ["aborted", "deleted", "late"])
+async def test_lost_report_counts_when_no_pod_follows(end: str) -> None:
+    """The operator stopped before the pod vanished; the run ends before another pod is created."""
+    fake, first = await with_working_pod(completion={"timeout": "10m"})
+    fake.cluster.set_status(teams.job_ref(), {"startTime": teams.stamp(fake)})
+    fake.cluster.remove(first)
+    if end == "aborted":
+        annotate(fake, "kais.io/abort", "enough")
+    elif end == "deleted":
+        fake.cluster.remove(MISSION)
+    else:
+        fake.clock.advance(11 * 60)
+    await teams.settle(restarted(fake))
+    assert counted(fake) == "0.5"
+
+
+async def test_pod_that_an_abort_ends_counts_with_what_it_reported() -> None:
+    """To count all that each aborted run had reserved would empty the budget of its team."""
+    fake, _ = await with_working_pod()
+    annotate(fake, "kais.io/abort", "enough")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Cancelled"
+    assert "cost" not in status(fake)
+
+
+@pytest.mark.parametrize("report", ["lost", "seen"])
+@pytest.mark.parametrize("end", ["aborted", "deleted"])
+async def test_pods_of_a_job_that_someone_deleted_count_if_no_job_follows(
+    end: str, report: str
+) -> None:
+    fake, first = await with_working_pod()
+    if report == "seen":
+        evict(fake, first, cost="0.2")
+        await teams.settle(fake)
+    fake.cluster.remove(first)
+    fake.cluster.remove(teams.job_ref())
+    if end == "aborted":
+        annotate(fake, "kais.io/abort", "enough")
+    else:
+        fake.cluster.remove(MISSION)
+    await teams.settle(restarted(fake))
+    assert counted(fake) == ("0.2" if report == "seen" else "0.5")
+
+
+async def test_pods_of_a_job_that_someone_deleted_count_while_the_run_is_suspended() -> None:
+    """Other missions would reserve what the run has spent."""
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    evict(fake, first, cost="0.2")
+    await teams.settle(fake)
+    annotate(fake, "kais.io/reconcile", "suspended")
+    fake.cluster.remove(first)
+    fake.cluster.remove(teams.job_ref())
+    await teams.settle(fake)
+    assert reserved(fake) == [("0.2", "0")]
+    annotate(fake, "kais.io/reconcile", None)
+    await teams.settle(fake)
+    assert reserved(fake) == [("0.2", "0.3")]
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert (gates(fake, second), max_cost(fake, second)) == ([], "0.3")
+
+
+async def test_lost_report_counts_while_the_run_is_suspended() -> None:
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    annotate(fake, "kais.io/reconcile", "suspended")
+    fake.cluster.remove(first)
+    await teams.settle(fake)
+    assert status(fake)["cost"] == 0.5
+    fake.cluster.remove(teams.job_ref())
+    await teams.settle(fake)
+    assert reserved(fake) == [("0.5", "0")]
+
+
+async def test_pods_of_a_job_that_someone_deleted_count_for_a_later_attempt() -> None:
+    fake, first = await with_working_pod(completion={"maxAttempts": 2})
+    failed = message_of("0.1", FailureClass.MODEL_UNAVAILABLE)
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": failed}}
+    fake.cluster.set_status(first, {"phase": "Failed", **teams.container(ended)})
+    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    await teams.settle(fake)
+    second = teams.gated_pod(fake, "b", 2)
+    await teams.settle(fake)
+    evict(fake, second, cost="0.2")
+    await teams.settle(fake)
+    fake.cluster.remove(second)
+    fake.cluster.remove(teams.job_ref(2))
+    await teams.settle(restarted(fake))
+    third = teams.gated_pod(fake, "c", 2)
+    await teams.settle(fake)
+    assert (gates(fake, third), max_cost(fake, third)) == ([], "0.2")
