@@ -15,6 +15,7 @@
         ├── Forbidden       RBAC or a quota refuses
         ├── Invalid         the schema or validation refuses
         └── ClusterUnavailable    no answer, or 429 and 5xx
+            └── PatchUnavailable  the same for a patch that work waits for
 
 A user's mistake is never an error here: decisions turn it into a condition.
 """
@@ -115,6 +116,10 @@ class Invalid(ClusterError):
 
 class ClusterUnavailable(ClusterError):
     """No answer, or one that says to try later."""
+
+
+class PatchUnavailable(ClusterUnavailable):
+    """The same for a patch that work waits for; an admission webhook that is away answers so."""
 
 
 def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from kais_operator import errors
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import Body
 from kais_operator.ports import World
@@ -49,9 +50,21 @@ async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
 
 async def _patch_spec(world: World, action: plans.PatchSpec) -> Body:
     metadata = {"annotations": dict(action.annotations)}
-    return await world.cluster.patch_spec(
-        action.ref, action.spec, metadata=metadata, resource_version=action.resource_version
-    )
+    try:
+        return await world.cluster.patch_spec(
+            action.ref, action.spec, metadata=metadata, resource_version=action.resource_version
+        )
+    except (errors.Forbidden, errors.Invalid) as exc:
+        raise type(exc)(_explained(exc, action)) from exc
+    except errors.ClusterUnavailable as exc:
+        if not action.blocked:
+            raise
+        raise errors.PatchUnavailable(_explained(exc, action)) from exc
+
+
+def _explained(exc: errors.ClusterError, action: plans.PatchSpec) -> str:
+    """Say what waits for a patch that failed, and what to do."""
+    return f"{action.blocked}: {exc}; {action.remedy}" if action.blocked else str(exc)
 
 
 _Write = Callable[[World, Any], Awaitable[Body | None]]

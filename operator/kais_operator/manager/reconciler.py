@@ -181,8 +181,7 @@ class Reconciler:
         plan = controller.decide(observation.observed, self._world.clock.now())
         try:
             result = await executor.execute(plan, self._world)
-        except (errors.Forbidden, errors.Invalid) as exc:
-            self._world.write_refusals.note(key, str(exc))
+        except (errors.Forbidden, errors.Invalid, errors.PatchUnavailable) as exc:
             await self._write_refusal(key, observation, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
         self._world.write_refusals.forget(key)
@@ -283,7 +282,14 @@ class Reconciler:
     async def _write_refusal(
         self, key: ObjectRef, observation: Observation, plan: Plan, exc: errors.ClusterError
     ) -> None:
-        if observation.body is None:
+        """Note a refusal, and report it on the object.
+
+        A server that does not answer once may only be busy: that is reported if it happens again.
+        """
+        refusals = self._world.write_refusals
+        is_reported = not isinstance(exc, errors.PatchUnavailable) or refusals.refusal(key)
+        refusals.note(key, str(exc))
+        if observation.body is None or not is_reported:
             return
         refused_status = apply_failed_status.with_refusal(
             plan.status, observation.body, message=str(exc), now=self._world.clock.now()

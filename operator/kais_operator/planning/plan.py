@@ -88,13 +88,17 @@ class PatchMetadata:
 class PatchSpec:
     """Change fields of an owned child that others may own, by a merge patch of its spec.
 
-    The patch is refused unless the resourceVersion is the one that was observed.
+    The patch is refused unless the resourceVersion is the one that was observed. `blocked` says
+    what waits for the patch, and `remedy` what a person can do if it keeps failing; both are empty
+    if nothing waits.
     """
 
     ref: ObjectRef
     resource_version: str
     spec: Body
     annotations: Mapping[str, str]
+    blocked: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)

@@ -135,14 +135,19 @@ def open_gate(
         return None
     metadata = pod["metadata"]
     others = [gate for gate in pod["spec"]["schedulingGates"] if not _is_ours(gate)]
+    ref = ObjectRef("Pod", metadata["namespace"], metadata["name"])
     return PatchSpec(
-        ObjectRef("Pod", metadata["namespace"], metadata["name"]),
+        ref,
         metadata["resourceVersion"],
         {"schedulingGates": others or None},
         {
             labels.MAX_COST: format(limited.left(usages), "f"),
             labels.GATE_OPENED_AT: rfc3339(now),
         },
+        blocked=f"{ref} waits, because its scheduling gate {labels.COST_LIMIT_GATE} could not be "
+        "removed",
+        remedy="allow the operator to patch pods, or correct the admission webhook or policy that "
+        "refuses it; the operator tries again",
     )
 
 

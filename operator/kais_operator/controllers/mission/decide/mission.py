@@ -68,6 +68,8 @@ _SHORT_DELAY = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
 _RENDERER_AGAIN = timedelta(seconds=30)
 """Delay while the renderer does not answer; checks in a running container are polled more often."""
+_GATE_RETRY_INTERVAL = timedelta(seconds=30)
+"""Delay until a gate is opened again if the patch failed; no watch event reports why it did."""
 _PODLESS_LEAST = timedelta(seconds=2)
 """Shortest delay before a Job without a pod is examined; usually a watch reports the pod first."""
 
@@ -354,7 +356,8 @@ def _await_attempt(
         commands, poll_after = task_approvals.poll(observed, last, now)
         # The pod is scheduled while its knowledge is recalled.
         next_actions = (*_open_gate(last, now), *next_actions, *commands)
-        retry_after = min(filter(None, (retry_after, poll_after)), default=None)
+        gate_after = _GATE_RETRY_INTERVAL if attempt_state.awaits_open_gate(last) else None
+        retry_after = min(filter(None, (retry_after, poll_after, gate_after)), default=None)
     actions += next_actions
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     if attempt_state.is_without_pod(last, observed.pods):

@@ -7,7 +7,7 @@ that does not run for a while never turns a success into a timeout.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kais import durations, labels
@@ -132,7 +132,7 @@ def _decide(
         return _outcome_before_start(observed, obstacle, now)
     if attempts[-1].is_over:
         return _outcome_after_attempt(observed, attempts, now)
-    return _outcome_while_running(observed.mission, attempts, now)
+    return _outcome_while_running(observed, attempts, now)
 
 
 def _outcome_before_start(
@@ -269,9 +269,11 @@ _RUNNING_CASES: Mapping[str, tuple[_Condition, _Verdict]] = {
 
 
 def _outcome_while_running(
-    mission: Mission, attempts: Sequence[Attempt], now: datetime
+    observed: MissionObserved, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
-    last = attempts[-1]
+    mission, last = observed.mission, attempts[-1]
+    if attempt_state.awaits_open_gate(last) and observed.refused_write is not None:
+        last = replace(last, end_message=observed.refused_write)
     run = _RunningAttempt(
         mission,
         last,
