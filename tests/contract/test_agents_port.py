@@ -208,10 +208,10 @@ async def test_each_request_to_a_cell_carries_the_trace_of_its_run(connect: Conn
     server = Server(True)
     agents = connect(server)
     traced = replace(call(), traceparent=trace_context.derive("run-1"))
-    server.finish.set()
     agents.send(SendMessage(traced, "why is it down?", {}))
-    await until(agents, has_ended)
-    await agents.reply_to(traced)
+    await until(agents, is_working, traced)
+    server.finish.set()
+    await until(agents, has_ended, traced)
     traced_requests = [trace for trace in server.traces if trace]  # others ask without one
     assert len(traced_requests) >= 2, "the message, and the question for its task"
     assert set(traced_requests) == {trace_context.derive("run-1")}
@@ -590,3 +590,60 @@ async def test_stream_that_ends_before_its_task_is_not_opened_again_at_once() ->
     assert len(streams) == 2
     server.finish.set()
     await agents.close()
+
+
+class AnswerDuringQuestion(httpx.AsyncBaseTransport):
+    """Lets a message be answered while its state is asked: after the task, before the card."""
+
+    def __init__(self, server: Server) -> None:
+        self._inner = httpx.ASGITransport(server.app())
+        self.sent, self._asked, self._answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            self.sent.set()
+            await self._asked.wait()
+            response = await self._inner.handle_async_request(request)
+            self._answered.set()
+            return response
+        if self.sent.is_set():
+            self._asked.set()
+            await self._answered.wait()
+            for _ in range(100):  # the sender reads its answer
+                await asyncio.sleep(0)
+        return await self._inner.handle_async_request(request)
+
+
+@pytest.mark.parametrize("has_ended_at_once", [True, False])
+async def test_message_that_is_answered_while_its_state_is_asked_was_delivered(
+    *, has_ended_at_once: bool
+) -> None:
+    """An agent of another project has no ids that the operator could derive, nor a list."""
+    server, clock = Server(is_ours=False), FakeClock()
+    transport = AnswerDuringQuestion(server)
+    agents = A2aAgents(transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock)
+    if has_ended_at_once:
+        server.finish.set()
+    agents.send(SendMessage(call(), "why?"))
+    await transport.sent.wait()
+    reply = await agents.reply_to(call())
+    assert not reply.is_sending
+    assert reply.task is not None
+    server.finish.set()
+    await agents.close()
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
+async def test_answer_can_be_read_again_until_it_is_recorded(
+    connect: Connect, is_ours: bool
+) -> None:
+    """The write that records it may be refused, for example because someone edited the Mission."""
+    server = Server(is_ours=is_ours)
+    agents = connect(server)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    server.finish.set()
+    first = await until(agents, has_ended)
+    server.status = 503
+    second = await agents.reply_to(call())
+    assert (second.task, second.problem) == (first.task, None)

@@ -68,6 +68,8 @@ _FOLLOW_PAUSE = timedelta(seconds=30)
 """Pause before a task whose stream ended early is followed again."""
 _MAX_KEPT = 2000
 """The maximum number of messages, of cards and of tickets in memory; arbitrary."""
+_MAX_ENDED = 100
+"""The maximum number of ended tasks in memory, each with up to 128 KiB of text; arbitrary."""
 
 
 @dataclass
@@ -122,6 +124,7 @@ class A2aAgents:
         self._is_leader = is_leader
         self._clock = clock
         self._sent: dict[str, _Sent] = {}
+        self._ended: dict[str, AgentTask] = {}
         self._cards: dict[str, _Card] = {}
         self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
         self._silent_cells = SilentCells(clock)
@@ -131,11 +134,16 @@ class A2aAgents:
         self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
-        """Return what the cell reports about a message; an error becomes its `problem`."""
+        """Return what the cell reports about a message; an error becomes its `problem`.
+
+        The task of a message that was answered can be read again, because the write that records it
+        may be refused.
+        """
         sent = self._sent.get(call.message_id) or _Sent()
-        if sent.answer is not None:
-            self._forget(call)
-            return self._known(call, sent, task=sent.answer)
+        ended = sent.answer or self._ended.get(call.message_id)
+        if ended is not None:
+            self._end(call, ended)
+            return self._known(call, sent, task=ended)
         silence = self._silent_cells.problem_of(_base(call))
         if silence is not None:
             return self._known(call, sent, problem=silence)
@@ -143,13 +151,16 @@ class A2aAgents:
             with self._silent_cells.request(_base(call)):
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     card = await self._card(call, is_fresh=False)
+                    was_sending = sent.is_sending
                     task = await self._task(call, card, sent)
                     if task is None:  # whether it may be sent again must not depend on an old card
                         card = await self._card(call, is_fresh=True)
+                    if task is None and was_sending and not sent.is_sending:  # answered meanwhile
+                        task = sent.answer or await self._task(call, card, sent)
         except FAILURES as exc:
             return self._known(call, sent, problem=request_failures.describe(exc))
         if task is not None and task.state in ENDED:
-            self._forget(call)
+            self._end(call, task)
         elif task is not None and task.state not in WAITING_FOR_PEOPLE:
             self._follow(call, card, sent)
         return replace(
@@ -191,6 +202,7 @@ class A2aAgents:
         if not self._is_leader() or (sent_call is not None and sent_call.is_sending):
             return
         _bound(self._sent)
+        self._ended.pop(message.call.message_id, None)
         is_new = message.is_first or (sent_call is not None and sent_call.is_undelivered)
         sent = self._sent[message.call.message_id] = _Sent(is_undelivered=is_new)
         sent.sending = asyncio.get_running_loop().create_task(self._send(message, sent))
@@ -250,6 +262,7 @@ class A2aAgents:
             if sent.sending is not None:
                 sent.sending.cancel()
         self._sent.clear()
+        self._ended.clear()
         for following in self._followed.values():
             following.cancel()
         self._followed.clear()
@@ -426,8 +439,10 @@ class A2aAgents:
             )
         return cached_ticket.ticket
 
-    def _forget(self, call: AgentCall) -> None:
-        """Drop the state of a message whose task has ended, and the request that awaits its end."""
+    def _end(self, call: AgentCall, task: AgentTask) -> None:
+        """Replace the state of a message by its ended task, and end the request that awaits it."""
+        _bound(self._ended, _MAX_ENDED)
+        self._ended[call.message_id] = task
         sent = self._sent.pop(call.message_id, None)
         if sent is not None and sent.sending is not None:
             sent.sending.cancel()
@@ -454,7 +469,7 @@ def _base(call: AgentCall) -> str:
     return f"http://{address.service}.{address.cell.namespace}.svc:{address.port}"
 
 
-def _bound(cache: dict[K, V]) -> None:
+def _bound(cache: dict[K, V], limit: int = _MAX_KEPT) -> None:
     """Drop the oldest entry of a full dictionary."""
-    if len(cache) >= _MAX_KEPT:
+    if len(cache) >= limit:
         cache.pop(next(iter(cache)))
