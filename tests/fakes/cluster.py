@@ -133,6 +133,10 @@ class FakeCluster:
         """Make the next `verb` (of that kind) through the port raise."""
         self._failures.append((verb, kind, error))
 
+    def stop_failing(self) -> None:
+        """Accept the calls that `fail` would still let raise."""
+        self._failures.clear()
+
     # The port
 
     async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
