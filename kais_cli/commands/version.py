@@ -17,6 +17,8 @@ from kais_cli.session import Session, command, group
 from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
+_NOT_READABLE = f"{installation.UNKNOWN}: you may not read it"
+
 app = group("version", "")
 
 
@@ -31,7 +33,8 @@ def version(
     """Show the versions of this command and of what the cluster runs, and which differ.
 
     The kinds have no version of their own: `current` means that they have every field that this
-    version of the command writes.
+    version of the command writes. If the operator of the chart is scaled to 0, an operator outside
+    the cluster may lead; its version is unknown, and `chart` is that of the chart.
     """
     if output_ is Format.NAME:
         raise errors.UsageError("versions have no name; use -o table, json or yaml")
@@ -51,7 +54,7 @@ def version(
     differing = [
         name
         for name, installed in versions.items()
-        if name != "kubernetes" and installed not in expected
+        if name != "kubernetes" and installed not in expected and not _is_elsewhere(name, versions)
     ]
     if differing:
         session.note(
@@ -61,27 +64,44 @@ def version(
     return ExitStatus.SUCCEEDED
 
 
+def _is_elsewhere(name: str, versions: dict[str, str]) -> bool:
+    """Whether a part is an operator that does not run in the cluster: it has no known version."""
+    return name == "operator" and "chart" in versions
+
+
 def _text(read: Callable[[], str]) -> str:
     try:
         return read()
     except errors.Refused:
-        return "unknown: you may not read it"
+        return _NOT_READABLE
 
 
 def _installed_versions(session: Session) -> dict[str, str]:
     cluster = session.cluster
     release = install_defaults.release(session.environment.settings)
+    chart = _text(
+        lambda: installation.workload_version(
+            cluster, "Deployment", release.namespace, release.operator
+        )
+    )
     return {
         "kubernetes": cluster.version(),
         "kinds": _text(lambda: installation.kinds_state(cluster)),
-        "operator": _text(
-            lambda: installation.workload_version(
-                cluster, "Deployment", release.namespace, release.operator
-            )
-        ),
+        **_operator_versions(session, chart),
         "service": _text(
             lambda: installation.workload_version(
                 cluster, "StatefulSet", release.namespace, release.knowledge
             )
         ),
     }
+
+
+def _operator_versions(session: Session, chart: str) -> dict[str, str]:
+    """Return the version of the operator; beside that of the chart if it runs elsewhere."""
+    cluster, environment = session.cluster, session.environment
+    release = install_defaults.release(environment.settings)
+    if chart == _NOT_READABLE or not installation.is_scaled_to_0(cluster, release):
+        return {"operator": chart}
+    now = environment.now()
+    operator = _text(lambda: installation.outside_version(cluster, release, now))
+    return {"operator": operator, "chart": chart}

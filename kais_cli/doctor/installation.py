@@ -26,6 +26,10 @@ UPGRADE_KINDS = (
 CURRENT_KINDS = "current"
 """The state of kinds that have every field that this version writes."""
 
+UNKNOWN = "unknown"
+NOT_RUNNING = "not running"
+"""The states of an operator that the version command cannot compare."""
+
 _VERSION = "app.kubernetes.io/version"
 _LEASE_TIMEOUT = timedelta(seconds=30)  # twice the duration of a Lease
 _MAX_LISTED = 5
@@ -87,7 +91,21 @@ def workload_version(cluster: Cluster, kind: str, namespace: str, name: str) -> 
     body = cluster.get(kind, namespace, name)
     if body is None:
         return "not installed"
-    return str(body["metadata"].get("labels", {}).get(_VERSION) or "unknown")
+    return str(body["metadata"].get("labels", {}).get(_VERSION) or UNKNOWN)
+
+
+def is_scaled_to_0(cluster: Cluster, release: Release) -> bool:
+    """Whether the operator of the chart has no pod, so that its label says nothing of what runs."""
+    body = cluster.get("Deployment", release.namespace, release.operator)
+    return body is not None and body.get("spec", {}).get("replicas", 1) == 0
+
+
+def outside_version(cluster: Cluster, release: Release, now: datetime) -> str:
+    """Return what is known of an operator outside the cluster; its Lease has no version."""
+    renewal = _read_renewal(cluster, release.namespace, now)
+    if renewal is None or renewal.is_stale:
+        return NOT_RUNNING
+    return f"{UNKNOWN}: {renewal.holder} leads, outside the cluster"
 
 
 def operator(

@@ -215,6 +215,30 @@ def test_version_shows_all_components_and_which_differ(terminal, cluster):
     )
 
 
+@pytest.mark.parametrize(
+    ("lease", "operator"),
+    [
+        (objects.lease(holder="laptop_7"), "unknown: laptop_7 leads, outside the cluster"),
+        (objects.lease("2029-12-31T23:58:00.000000Z", holder="laptop_7"), "not running"),
+        (None, "not running"),
+    ],
+)
+def test_label_of_an_operator_that_is_scaled_to_0_is_the_version_of_the_chart(
+    terminal, cluster, lease, operator
+):
+    body = objects.workload("Deployment", "operator", version="0.0.9")
+    body["spec"]["replicas"] = 0
+    cluster.put(body)
+    if lease is not None:
+        cluster.put(lease)
+    assert terminal.run("version", "-o", "json") == 0
+    versions = json.loads(terminal.out)
+    assert (versions["operator"], versions["chart"]) == (operator, "0.0.9")
+    assert terminal.err.startswith(
+        f"warning: not of version {objects.VERSION}: kinds, chart, service;"
+    )
+
+
 def test_kinds_of_others_do_not_count_as_kinds_of_an_older_version(terminal, cluster):
     metadata = {"name": "gateways.example.com"}
     cluster.put(
