@@ -235,8 +235,5 @@ def _list_of(terms: Sequence[str]) -> str:
 
 def write(folder: Path) -> Path:
     """Write the list of terms and their vectors into the package; return the path of the latter."""
-    terms, numbers = learn(folder)
-    path = Path(word_vectors.__file__).parent
-    (path / word_vectors.DISTILLED_TERMS_FILE).write_bytes(terms)
-    (path / word_vectors.DISTILLED_VECTORS_FILE).write_bytes(numbers)
-    return path / word_vectors.DISTILLED_VECTORS_FILE
+    names = (word_vectors.DISTILLED_TERMS_FILE, word_vectors.DISTILLED_VECTORS_FILE)
+    return contexts.write_files(*learn(folder), names=names)

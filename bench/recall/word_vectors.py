@@ -190,8 +190,12 @@ def _list_of(terms: Sequence[str]) -> str:
 
 def write(folder: Path) -> Path:
     """Write the list of terms and their vectors into the package; return the path of the latter."""
-    terms, numbers = learn(folder)
-    path = Path(word_vectors.__file__).parent
-    (path / word_vectors.TERMS_FILE).write_bytes(terms)
-    (path / word_vectors.VECTORS_FILE).write_bytes(numbers)
-    return path / word_vectors.VECTORS_FILE
+    return write_files(*learn(folder), names=(word_vectors.TERMS_FILE, word_vectors.VECTORS_FILE))
+
+
+def write_files(terms: bytes, vectors: bytes, *, names: tuple[str, str]) -> Path:
+    """Write terms and vectors under these names into the package; return the path of the latter."""
+    terms_path, vectors_path = (Path(word_vectors.__file__).parent / name for name in names)
+    terms_path.write_bytes(terms)
+    vectors_path.write_bytes(vectors)
+    return vectors_path

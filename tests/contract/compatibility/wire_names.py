@@ -49,6 +49,7 @@ PACKAGES = (
 Names = dict[str, list[str]]
 """Names by what they belong to, such as columns by table."""
 _VARIABLE = re.compile(r"(KAIS|KNOWLEDGE|CELL)_[A-Z][A-Z0-9_]*")
+# No service sends `expansion` any more; the command still explains it, as earlier ones sent it.
 _ARMS = {"bm25", "expansion", "context", "links", "meaning", "word_vectors"}
 
 
