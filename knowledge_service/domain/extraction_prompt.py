@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from knowledge_client.models import Episode, Run
+from knowledge_service.domain import episode_text
 
 MAX_CONFIDENCE: Final = 0.7
 KINDS: Final = ("fact", "pitfall", "pattern", "tool-quirk", "insight")
@@ -89,9 +90,7 @@ def message(run: Run, episodes: Sequence[Episode], existing_facts: Sequence[str]
 
 
 def _episode(episode: Episode) -> str:
-    text = episode.content
-    if episode.error_signature and episode.error_signature not in text:
-        text = f"{episode.error_signature}: {text}"
+    text = episode_text.text_of(episode)
     if len(text) > _EPISODE_CHARS:
         text = text[:_EPISODE_CHARS] + " […]"
     return (

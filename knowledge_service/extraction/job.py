@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
 from knowledge_client.models import Episode, ExtractionConfig, Fact, Ref, Run, Source
-from knowledge_service.domain import episode_parsing, extraction, repetition
+from knowledge_service.domain import episode_parsing, episode_text, extraction, repetition
 from knowledge_service.domain.access_control import EVERYTHING
 from knowledge_service.domain.facts import NewFact, merge_refs
 from knowledge_service.errors import NotFound
@@ -307,7 +307,7 @@ def _run_refs(run: Run) -> tuple[Ref, ...]:
 
 def _drawn_to_new_fact(record: RunRecord, fact: DrawnFact, model: str) -> NewFact:
     run = record.run
-    texts = {episode.seq: episode.content for episode in record.episodes}
+    texts = {episode.seq: episode_text.text_of(episode) for episode in record.episodes}
     episodes = tuple(Ref(type="episode", id=f"{run.run_id}/{seq}") for seq in fact.episodes)
     refs = merge_refs((*_run_refs(run), Ref(type="model", id=model)), episodes)
     new = NewFact(

@@ -12,6 +12,7 @@ from typing import Final
 
 from knowledge_client.models import Episode, Run
 from knowledge_service.domain import (
+    episode_text,
     extraction_answer,
     extraction_prompt,
     prompt_injection,
@@ -105,7 +106,7 @@ class _Selection:
         episodes: Sequence[Episode],
         existing_facts: Sequence[str],
     ) -> None:
-        texts = {episode.seq: _text(episode) for episode in episodes}
+        texts = {episode.seq: episode_text.text_of(episode) for episode in episodes}
         self._facts = facts
         self._existing_facts = existing_facts
         self._defects: dict[int, Defect] = {}
@@ -173,7 +174,3 @@ def _unproven(fact: DrawnFact, texts: Mapping[int, str]) -> str | None:
 def _repeated(fact: DrawnFact, earlier: Sequence[str]) -> str | None:
     is_repetition = any(repetition.is_repetition(fact.content, text) for text in earlier)
     return "it repeats a known fact" if is_repetition else None
-
-
-def _text(episode: Episode) -> str:
-    return "\n".join(text for text in (episode.error_signature, episode.content) if text)

@@ -84,6 +84,28 @@ async def test_model_gets_each_statement_with_its_episodes_as_data(world: World)
     assert (form["name"], form["schema"]) == ("verdicts", extraction_verification.SCHEMA)
 
 
+async def test_end_of_an_episode_that_the_model_read_is_in_the_second_message_too(
+    world: World,
+) -> None:
+    signature = "connection refused: " + "x" * 200
+    end = "the service postgres listens on port 6432"
+    episode = EpisodeIn(
+        type="error",
+        content=f"{signature} {'y ' * 820} {end}".ljust(2_400, "z"),
+        error_signature=signature,
+    )
+    play(
+        world.server,
+        facts_reply(PORT_FACT | {"episodes": [1]}),
+        verdicts_reply(("supported", end)),
+    )
+    await world.close_run(episodes=[episode])
+    world.extract(verifying(world))
+    first, second = (call.request["messages"][1]["content"] for call in world.server.calls)
+    assert end in first
+    assert end in second
+
+
 async def test_statement_that_few_words_of_the_record_carry_is_kept_by_a_verdict(
     world: World,
 ) -> None:
