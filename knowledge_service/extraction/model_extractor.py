@@ -116,7 +116,7 @@ class _Selection:
             if problem:
                 self._defects[place] = Defect(problem)
             else:
-                named = [(seq, texts[seq]) for seq in dict.fromkeys(fact.episodes)]
+                named = [(seq, texts[seq]) for seq in sorted(set(fact.episodes))]
                 self._statements[place] = Statement(fact.content, named)
 
     def verify(self, calls: AccountedCalls) -> Verification:

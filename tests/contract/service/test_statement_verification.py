@@ -106,6 +106,21 @@ async def test_end_of_an_episode_that_the_model_read_is_in_the_second_message_to
     assert end in second
 
 
+async def test_episodes_of_a_statement_stand_in_the_order_in_which_they_happened(
+    world: World,
+) -> None:
+    moved = PORT_FACT | {"content": "The port was changed from 5432 to 6432.", "episodes": [2, 1]}
+    play(
+        world.server,
+        facts_reply(moved),
+        verdicts_reply(("supported", "we changed the port to 6432")),
+    )
+    await hostile_run(world, "the port is 5432", "we changed the port to 6432")
+    assert await contents(world, world.extract(verifying(world))) == [moved["content"]]
+    message = world.server.calls[1].request["messages"][1]["content"]
+    assert message.index('<episode seq="1">') < message.index('<episode seq="2">')
+
+
 async def test_statement_that_few_words_of_the_record_carry_is_kept_by_a_verdict(
     world: World,
 ) -> None:
