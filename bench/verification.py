@@ -130,9 +130,10 @@ def batches(files: Sequence[Path], seed: int) -> list[list[Pair]]:
 
 def prompt(batch: Sequence[Pair]) -> str:
     """Return the instructions and the message for a batch."""
-    message, count = extraction_verification.message([statement_of(pair) for pair in batch])
-    if count < len(batch):
-        raise SystemExit(f"a record of {batch[count].file} is too long for a prompt")
+    message, places = extraction_verification.message([statement_of(pair) for pair in batch])
+    missing = sorted(set(range(len(batch))) - set(places))
+    if missing:
+        raise SystemExit(f"a record of {batch[missing[0]].file} is too long for a prompt")
     return f"{extraction_verification.INSTRUCTIONS}\n\n{message}\n"
 
 

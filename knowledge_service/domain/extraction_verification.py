@@ -84,29 +84,33 @@ class Statement:
         return tuple(text for _, text in self.episodes)
 
 
-def message(statements: Sequence[Statement]) -> tuple[str, int]:
-    """Return the message with the statements, and how many of them it has room for.
+def message(statements: Sequence[Statement]) -> tuple[str, tuple[int, ...]]:
+    """Return the message, and the places of the statements that it has room for, in order.
 
-    A long episode is cut, as it is in the message to the model that extracted the statement.
+    The shortest come first, so that one with many episodes takes the room of no other. A long
+    episode is cut, as it is in the message to the model that extracted the statement.
     """
-    items: list[str] = []
+    contents = [_content(statement) for statement in statements]
+    places: list[int] = []
     used_characters = 0
-    for number, statement in enumerate(statements, 1):
-        item = _item(number, statement)
-        used_characters += len(item)
+    for place in sorted(range(len(contents)), key=lambda place: len(contents[place])):
+        used_characters += len(contents[place])
         if used_characters > _MESSAGE_CHARS:
             break
-        items.append(item)
-    return "\n".join(["<items>", *items, "</items>"]), len(items)
+        places.append(place)
+    places.sort()
+    items = [
+        f'<item number="{number}">\n{contents[place]}\n</item>'
+        for number, place in enumerate(places, 1)
+    ]
+    return "\n".join(["<items>", *items, "</items>"]), tuple(places)
 
 
-def _item(number: int, statement: Statement) -> str:
+def _content(statement: Statement) -> str:
     return "\n".join(
         [
-            f'<item number="{number}">',
             f"<statement>{_escape(statement.text)}</statement>",
             *(f'<episode seq="{seq}">{_cut(text)}</episode>' for seq, text in statement.episodes),
-            "</item>",
         ]
     )
 

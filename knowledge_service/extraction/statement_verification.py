@@ -44,7 +44,8 @@ class Verification:
 
 def verify(calls: AccountedCalls, statements: Sequence[Statement]) -> Verification:
     """Ask the model for its verdicts. A call that fails is not repeated."""
-    message, count = extraction_verification.message(statements)
+    message, places = extraction_verification.message(statements)
+    count = len(places)
     rest = len(statements) - count
     problem = f"one call has no room for {rest} of {len(statements)} facts" if rest else None
     if not count:
@@ -53,7 +54,7 @@ def verify(calls: AccountedCalls, statements: Sequence[Statement]) -> Verificati
         verdicts = calls.ask(PROMPT, message, lambda text: extraction_verdicts.parse(text, count))
     except (ModelUnavailable, ModelUnusable) as exc:
         return Verification(problem=str(exc))
-    return Verification(dict(enumerate(verdicts)), problem)
+    return Verification(dict(zip(places, verdicts, strict=True)), problem)
 
 
 def defect(statement: Statement, verdict: Verdict | None) -> Defect | None:

@@ -121,6 +121,24 @@ async def test_episodes_of_a_statement_stand_in_the_order_in_which_they_happened
     assert message.index('<episode seq="1">') < message.index('<episode seq="2">')
 
 
+async def test_statement_with_too_many_episodes_does_not_keep_others_from_verification(
+    world: World,
+) -> None:
+    long = PORT_FACT | {"episodes": list(range(1, 41))}
+    negated = NEGATED_FACT | {"episodes": [41]}
+    supported = URL_FACT | {"episodes": [41]}
+    play(
+        world.server,
+        facts_reply(long, negated, supported),
+        verdicts_reply(("not_stated", ""), URL_SUPPORT),
+    )
+    text = "the service postgres listens on port 6432"
+    await hostile_run(world, *(f"{text} {n} ".ljust(2_000, "x") for n in range(40)), HOSTILE[1])
+    extraction = world.extract(verifying(world))
+    assert await contents(world, extraction) == [PORT_FACT["content"], URL_FACT["content"]]
+    assert "one call has no room for 1 of 3 facts" in str(extraction.reason)
+
+
 async def test_statement_that_few_words_of_the_record_carry_is_kept_by_a_verdict(
     world: World,
 ) -> None:
