@@ -117,7 +117,7 @@ class _Selection:
                 self._defects[place] = Defect(problem)
             else:
                 named = [(seq, texts[seq]) for seq in sorted(set(fact.episodes))]
-                self._statements[place] = Statement(fact.content, named)
+                self._statements[place] = Statement(episode_text.legible(fact.content), named)
 
     def verify(self, calls: AccountedCalls) -> Verification:
         """Ask the model about the statements.
@@ -125,10 +125,13 @@ class _Selection:
         An episode with instructions might gain the statements of others a verdict, so that the
         check of words decides on those that name one.
         """
+        named = dict(pair for each in self._statements.values() for pair in each.episodes)
+        ordering = {seq for seq, text in named.items() if prompt_injection.detect_flags(text)}
         places = [
             place
             for place, statement in self._statements.items()
-            if not prompt_injection.detect_flags(statement.text, *statement.texts)
+            if not prompt_injection.detect_flags(statement.text)
+            and ordering.isdisjoint(seq for seq, _ in statement.episodes)
         ]
         answer = statement_verification.verify(calls, [self._statements[at] for at in places])
         verdicts = {places[at]: verdict for at, verdict in answer.verdicts.items()}
