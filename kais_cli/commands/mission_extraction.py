@@ -16,7 +16,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
 from kais_cli.settings import Identity
-from kais_cli.views import output
+from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
@@ -67,11 +67,12 @@ def extract(
 def _format(answer: ExtractionReplay) -> str:
     lines = [f"{answer.model} on run {answer.run_id}; nothing was stored"]
     for fact in answer.facts:
-        reason = f"  ({fact.reason})" if fact.reason else ""
-        lines.append(f"  {_MARKS[fact.comparison]} {fact.content}{reason}")
-    lines += [f"  - {content}" for content in answer.missing]
+        reason = f"  ({table_layout.format_cell(fact.reason)})" if fact.reason else ""
+        content = table_layout.format_cell(fact.content)
+        lines.append(f"  {_MARKS[fact.comparison]} {content}{reason}")
+    lines += [f"  - {table_layout.format_cell(content)}" for content in answer.missing]
     if answer.unverified:
-        lines.append(f"Not verified by the model: {answer.unverified}.")
+        lines.append(f"Not verified by the model: {table_layout.format_cell(answer.unverified)}.")
     lines.append("= stored, + new, - stored and not drawn again, x would be left out")
     tokens = f"{answer.input_tokens} input and {answer.output_tokens} output tokens"
     lines.append(f"The calls took {tokens}, and cost {answer.cost:.4f} US dollars.")

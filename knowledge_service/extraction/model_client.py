@@ -228,8 +228,8 @@ def _detail(content: bytes, key: str) -> str:
         message = json.loads(content)["error"]["message"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    text = str(message).encode("utf-8", "replace").decode()
-    text = text.replace(key, redaction.MASK) if key else text
+    text = str(message).replace(key, redaction.MASK) if key else str(message)
+    text = "".join(each for each in text if each.isprintable() or each.isspace())
     return f": {redaction.mask(' '.join(text.split()))[:_MAX_DETAIL]}"
 
 

@@ -38,6 +38,24 @@ def test_replayed_extraction_is_compared_with_what_was_stored(terminal, cluster,
     assert knowledge.sent() == {"run_id": "r1", "namespace": "demo", "model": "small"}
 
 
+def test_each_fact_of_a_replay_is_one_line(terminal, cluster, knowledge):
+    cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    forged = "the sky\n  = is\x1b[31m green"
+    fact = REPLAY["facts"][2] | {"content": forged}
+    knowledge.answers["POST /v1/extractions:replay"] = REPLAY | {
+        "facts": [fact], "missing": [forged], "unverified": forged,
+    }  # fmt: skip
+    assert terminal.run("mission", "extract", "doctor-x2k4f", "--replay", "--model", "small") == 0
+    line = "the sky = is\\u001b[31m green"
+    assert terminal.out.splitlines()[1:4] == [
+        f"  x {line}  (its episodes do not have most of its words)",
+        f"  - {line}",
+        f"Not verified by the model: {line}.",
+    ]
+
+
 def test_replay_says_why_facts_were_not_verified(terminal, cluster, knowledge):
     cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
     cluster.put(objects.knowledge_pod())

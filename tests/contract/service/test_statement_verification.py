@@ -286,6 +286,12 @@ async def test_extraction_ends_whatever_the_verdicts_are(case: str, world: World
     assert str(extraction.reason).isprintable()
 
 
+async def test_reason_has_no_control_characters_of_an_error(world: World) -> None:
+    error = {"status": 400, "text": "no \x1b[31mschema\x00 \u202etoday"}
+    extraction = await extracted(world, facts_reply(PORT_FACT), error)
+    assert str(extraction.reason).endswith(" answers 400: no [31mschema today")
+
+
 async def test_malformed_answer_is_repaired(world: World) -> None:
     extraction = await extracted(
         world, facts_reply(NEGATED_FACT), {"text": "yes"}, verdicts_reply(("not_stated", ""))
