@@ -158,16 +158,22 @@ def _extract_by_model(
     else:
         drawn = [_drawn_to_new_fact(record, fact, model) for fact in draft.facts]
         if draft.unverified:
-            fields = {"run": key.run_id, "why": draft.unverified}
+            fields = {**run_fields(key), "model": model, "why": draft.unverified}
             _log.warning("extraction without verification", extra={"fields": fields})
         reason = _reason_of(draft, len(facts), model)
         return store.finish_extraction(
             key, facts, reason and _bounded(reason), actor=ACTOR, drawn_facts=drawn
         )
-    _log.warning("extraction by rules alone", extra={"fields": {"run": key.run_id, "why": problem}})
+    fields = {**run_fields(key), "model": model, "why": problem}
+    _log.warning("extraction by rules alone", extra={"fields": fields})
     reason = f"by rules alone: {problem}"
     reason += f"; {record.by_rules.reason}" if record.by_rules.reason else ""
     return store.finish_extraction(key, facts, _bounded(reason), actor=ACTOR)
+
+
+def run_fields(key: RunKey) -> dict[str, str]:
+    """Return the fields of a log line that name a run; its id alone may occur in many realms."""
+    return {"realm": key.realm, "run": key.run_id}
 
 
 def _bounded(reason: str) -> str:

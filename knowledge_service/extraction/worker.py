@@ -98,7 +98,7 @@ class ExtractionWorker(BackgroundWorker):
         return self._store.open_extractions(limit, queue=queue.name, due_at=due_at)
 
     def _run_extraction(self, key: RunKey, extraction: Extraction) -> Extraction:
-        run_id, started_at_s = key.run_id, time.perf_counter()
+        started_at_s = time.perf_counter()
         try:
             result = self._run_job(self._store, key)
         except StoreUnavailable:
@@ -107,11 +107,15 @@ class ExtractionWorker(BackgroundWorker):
             retry = extraction.attempts + 1 < _MAX_ATTEMPTS
             reason = exc.detail if isinstance(exc, ServiceError) else f"{type(exc).__name__}: {exc}"
             result = self._store.fail_extraction(key, reason, retry=retry)
-            _log.warning("extraction failed", exc_info=exc, extra={"fields": {"run": run_id}})
+            _log.warning("extraction failed", exc_info=exc, extra={"fields": job.run_fields(key)})
         if result.model and not extraction.model:
             self._queue.on_model_chosen()
         if result.state in ("done", "failed"):
             self._on_end(result.state, time.perf_counter() - started_at_s)
-            fields = {"run": run_id, "state": result.state, "facts": len(result.facts)}
+            fields = {
+                **job.run_fields(key),
+                "state": result.state,
+                "facts": len(result.facts),
+            }
             _log.info("extraction ended", extra={"fields": fields})
         return result

@@ -58,8 +58,8 @@ def certain_defect(statement: str, texts: Sequence[str]) -> str | None:
         return _NO_EPISODE
     if not any(record.has(term) for term in claim.terms):
         return "its episodes have none of its words"
-    found = _defects(statement, claim, record)
-    return next((found[name][1] for name in CERTAIN if found[name][0]), None)
+    measured = _defects(statement, claim, record)
+    return next((measured[name][1] for name in CERTAIN if measured[name][0]), None)
 
 
 def missing_support(statement: str, texts: Sequence[str]) -> str | None:
@@ -67,19 +67,19 @@ def missing_support(statement: str, texts: Sequence[str]) -> str | None:
     claim, record = passages.read([statement]), passages.read(texts)
     if not claim.words or not record.words:
         return _NO_EPISODE
-    found = _defects(statement, claim, record)
-    weighted = {name: WEIGHTS[name] * size for name, (size, _) in found.items()}
+    measured = _defects(statement, claim, record)
+    weighted = {name: WEIGHTS[name] * size for name, (size, _) in measured.items()}
     decisive = max(weighted.keys() - {_BREVITY}, key=lambda name: (weighted[name], name))
     # Brevity is no reason by itself: it only adds to another defect.
     if not weighted[decisive] or sum(weighted.values()) <= LIMIT:
         return None
-    return found[decisive][1]
+    return measured[decisive][1]
 
 
 def defects(statement: str, texts: Sequence[str]) -> dict[str, float]:
     """Return the size of each defect of a statement, to fit the weights."""
-    found = _defects(statement, passages.read([statement]), passages.read(texts))
-    return {name: size for name, (size, _) in found.items()}
+    measured = _defects(statement, passages.read([statement]), passages.read(texts))
+    return {name: size for name, (size, _) in measured.items()}
 
 
 def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple[float, str]]:

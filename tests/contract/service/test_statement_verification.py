@@ -24,6 +24,7 @@ from tests.contract.service.extraction_world import (
     replaying,
     verdicts_reply,
 )
+from tests.knowledge_builders import run_key
 from tests.model_server import serving
 from tests.model_server.serving import Running
 
@@ -290,6 +291,20 @@ async def test_reason_has_no_control_characters_of_an_error(world: World) -> Non
     error = {"status": 400, "text": "no \x1b[31mschema\x00 \u202etoday"}
     extraction = await extracted(world, facts_reply(PORT_FACT), error)
     assert str(extraction.reason).endswith(" answers 400: no [31mschema today")
+
+
+async def test_log_names_realm_and_run_of_what_was_not_verified(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await extracted(world, facts_reply(PORT_FACT), {"status": 503})
+    (record,) = (each for each in caplog.records if each.levelname == "WARNING")
+    assert record.message == "extraction without verification"
+    assert vars(record)["fields"] == {
+        "realm": run_key("r").realm,
+        "run": "r",
+        "model": "small",
+        "why": "the endpoint of the model small answers 503: the script answers 503",
+    }
 
 
 async def test_malformed_answer_is_repaired(world: World) -> None:
