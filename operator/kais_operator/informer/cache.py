@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -38,7 +38,12 @@ _ANY_VERSION = ""
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 _Names = dict[str, "_Entry"]
-_Key = tuple[str, str, str, str]  # kind, namespace, label, value
+_IndexKey = tuple[str, str, str]  # kind, namespace, label
+_LabelValues = tuple[str | None, ...]
+"""The values of the `INDEXED` labels, in their order; None for a label that an object lacks."""
+_LabelNames = str | tuple[str, ...] | set[str]
+"""The names of the objects with a label: one, a few, or a set."""
+_FEW = 8  # a tuple takes a quarter of the memory of a set; arbitrary
 
 
 @dataclass(slots=True)
@@ -48,7 +53,7 @@ class _Entry:
     compressed: bytes
     dictionary: bytes
     is_confirmed: bool
-    keys: tuple[_Key, ...]
+    label_values: _LabelValues
 
 
 def is_newer(version: str, reference: str) -> bool:
@@ -85,7 +90,7 @@ class Cache:
         """Forget everything, for a new leader session."""
         self._listed: set[tuple[str, str | None]] = set()
         self._names: dict[tuple[str, str], _Names] = {}
-        self._by_label: dict[_Key, str | set[str]] = {}
+        self._by_label: dict[_IndexKey, dict[str, _LabelNames]] = {}
         self._tombstones: OrderedDict[str, str] = OrderedDict()
         self._deleted: OrderedDict[ObjectRef, None] = OrderedDict()
         self._owners: set[str] = set()
@@ -159,10 +164,10 @@ class Cache:
                 for body in self.find(kind, cached_namespace, selector)
             ]
         entries = self._names.get((kind, namespace), {})
-        names: Iterable[str] = entries
+        names: Collection[str] = entries
         for label in INDEXED:
             if label in selector:
-                names = self._names_with_label((kind, namespace, label, selector[label]))
+                names = self._names_with_label((kind, namespace, label), selector[label])
                 break
         bodies = [_decode(entries[name]) for name in sorted(names)]
         return [body for body in bodies if _has_labels(body, selector)] if selector else bodies
@@ -205,19 +210,28 @@ class Cache:
             return False
         if self.is_complete(ref.kind) and (cached is None or cached.uid != uid):
             self._record_new(ref, metadata)
-        self._drop(ref)
+        label_values = _label_values(metadata)
+        is_indexed = cached is not None and (cached.uid, cached.label_values) == (uid, label_values)
+        if cached is not None and is_indexed:
+            uid, label_values = cached.uid, cached.label_values  # shared with the index
+        else:
+            self._drop(ref)
         self._deleted.pop(ref, None)
-        keys = tuple(_label_keys(ref, metadata))
         content = json.encode(_without_managed_fields(body))
         dictionary = self._dictionaries.setdefault(
             ref.kind, content[-compression.DICTIONARY_BYTES :]
         )
         name = sys.intern(ref.name)
         self._names.setdefault((ref.kind, ref.namespace), {})[name] = _Entry(
-            uid, version, compression.compress(content, dictionary), dictionary, is_confirmed, keys
+            uid,
+            version,
+            compression.compress(content, dictionary),
+            dictionary,
+            is_confirmed,
+            label_values,
         )
-        for key in keys:
-            self._index(key, name)
+        if not is_indexed:
+            self._index(ref, label_values, name)
         self.accounts.put(body)
         if self.is_complete(ref.kind):
             self._owners.add(uid)
@@ -291,24 +305,41 @@ class Cache:
         self._owners.discard(entry.uid)
         if not names:
             del self._names[ref.kind, ref.namespace]
-        for key in entry.keys:
-            label_names = self._by_label[key]
-            if isinstance(label_names, set):
-                label_names.remove(ref.name)
-            if isinstance(label_names, str) or not label_names:
-                del self._by_label[key]
+        for label, value in zip(INDEXED, entry.label_values, strict=True):
+            if value is not None:
+                self._remove_from_index((ref.kind, ref.namespace, label), value, ref.name)
 
-    def _names_with_label(self, key: _Key) -> Iterable[str]:
-        label_names = self._by_label.get(key, ())
+    def _names_with_label(self, key: _IndexKey, value: str) -> Collection[str]:
+        label_names = self._by_label.get(key, {}).get(value, ())
         return (label_names,) if isinstance(label_names, str) else label_names
 
-    def _index(self, key: _Key, name: str) -> None:
-        """Add a name to a label; most labels have one object of a kind, stored without a set."""
-        label_names = self._by_label.setdefault(key, name)
-        if isinstance(label_names, set):
+    def _index(self, ref: ObjectRef, label_values: _LabelValues, name: str) -> None:
+        for label, value in zip(INDEXED, label_values, strict=True):
+            if value is not None:
+                self._add_to_index((ref.kind, ref.namespace, label), value, name)
+
+    def _add_to_index(self, key: _IndexKey, value: str, name: str) -> None:
+        values = self._by_label.setdefault(key, {})
+        label_names = values.get(value)
+        if label_names is None:
+            values[value] = name
+        elif isinstance(label_names, set):
             label_names.add(name)
-        elif label_names != name:
-            self._by_label[key] = {label_names, name}
+        else:
+            names = {*self._names_with_label(key, value), name}
+            values[value] = tuple(names) if len(names) <= _FEW else names
+
+    def _remove_from_index(self, key: _IndexKey, value: str, name: str) -> None:
+        values = self._by_label[key]
+        label_names = values[value]
+        if isinstance(label_names, set):
+            label_names.remove(name)
+        elif isinstance(label_names, tuple):
+            label_names = values[value] = tuple(other for other in label_names if other != name)
+        if isinstance(label_names, str) or not label_names:
+            del values[value]
+        if not values:
+            del self._by_label[key]
 
     def _record_new(self, ref: ObjectRef, metadata: Body) -> None:
         owners = metadata.get("ownerReferences") or ()
@@ -345,11 +376,10 @@ def _without_managed_fields(body: Body) -> Body:
     return {**body, "metadata": metadata}
 
 
-def _label_keys(ref: ObjectRef, metadata: Body) -> Iterator[_Key]:
+def _label_values(metadata: Body) -> _LabelValues:
     object_labels = metadata.get("labels") or {}
-    for label in INDEXED:
-        if label in object_labels:
-            yield ref.kind, sys.intern(ref.namespace), label, sys.intern(object_labels[label])
+    values = (object_labels.get(label) for label in INDEXED)
+    return tuple(None if value is None else sys.intern(value) for value in values)
 
 
 def _has_labels(body: Body, selector: Mapping[str, str]) -> bool:

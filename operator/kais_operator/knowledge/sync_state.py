@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kais import scopes
+from kais_operator.planning import memo
 from kais_operator.ports import Clock
 from knowledge_client import models
 
@@ -85,7 +86,7 @@ class KnowledgeSyncState:
         self._clock = clock
         self._unavailable_reason: str | None = None
         self._store: models.StoreIdentity | None = None
-        self._principals: _BoundedMap[str, models.PrincipalIn] = _BoundedMap()
+        self._principals: _BoundedMap[str, bytes] = _BoundedMap()  # digests: models take 4 KB
         self._scopes: _BoundedMap[str, models.ScopeConfig] = _BoundedMap()
         self._configured_paths: set[str] = set()
         self._open: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
@@ -108,11 +109,11 @@ class KnowledgeSyncState:
 
     def is_registered(self, principal: models.PrincipalIn) -> bool:
         """Return whether the service has exactly this registration."""
-        return self._principals.get(principal.subject.username) == principal
+        return self._principals.get(principal.subject.username) == _digest(principal)
 
     def mark_registered(self, principal: models.PrincipalIn) -> None:
         """Record that the service has this registration."""
-        self._principals.set(principal.subject.username, principal)
+        self._principals.set(principal.subject.username, _digest(principal))
 
     def is_configured(self, path: str, config: models.ScopeConfig) -> bool:
         """Return whether the service has exactly this configuration."""
@@ -321,3 +322,7 @@ class KnowledgeSyncState:
             self._blueprint_stats.set((namespace, name), query)
             self.refresh_requested.set()
         return query
+
+
+def _digest(principal: models.PrincipalIn) -> bytes:
+    return memo.digest(principal.model_dump_json())

@@ -11,13 +11,13 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from kais.errors import InvalidResource
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.planning import memo
 from kais_operator.planning.plan import Body
 
 _MAX_CELLS_PER_SCOPE = 2
@@ -52,7 +52,7 @@ class _Borrower:
 
     account: _Key
     location: _Location
-    state: Any
+    state: bytes
 
 
 class AccountIndex:
@@ -61,7 +61,7 @@ class AccountIndex:
     def __init__(self) -> None:
         self._borrowers: dict[_Key, _Borrower] = {}
         self._accounts: dict[_Key, _Account] = {}
-        self._segments: dict[_Key, tuple[Any, str]] = {}
+        self._segments: dict[_Key, tuple[bytes, str]] = {}
 
     def put(self, body: Body) -> None:
         """Record a version of an object; other kinds are ignored."""
@@ -125,7 +125,7 @@ class AccountIndex:
         if account is None or metadata.get("deletionTimestamp"):
             self._drop_cell(key)
             return
-        state = (metadata["uid"], metadata.get("generation"), metadata.get("labels"))
+        state = _state(metadata)
         if previous is not None and previous.state == state:
             return
         self._drop_cell(key)
@@ -149,7 +149,7 @@ class AccountIndex:
     def _put_formation(self, body: Body) -> None:
         metadata = body["metadata"]
         key = (metadata.get("namespace") or "", metadata["name"])
-        state = (metadata["uid"], metadata.get("generation"), metadata.get("labels"))
+        state = _state(metadata)
         previous = self._segments.get(key)
         if previous is not None and previous[0] == state:
             return
@@ -159,6 +159,11 @@ class AccountIndex:
             self._segments.pop(key, None)
             return
         self._segments[key] = (state, segment)
+
+
+def _state(metadata: Body) -> bytes:
+    """Return a digest of what the location of an object depends on, smaller than its labels."""
+    return memo.digest([metadata["uid"], metadata.get("generation"), metadata.get("labels")])
 
 
 def _location(cell: Cell) -> _Location:

@@ -23,10 +23,13 @@ _VOLATILE_METADATA = frozenset({"resourceVersion", "managedFields"})
 
 
 class OwnWriteFilter:
-    """Remembers which version of each object a key has written."""
+    """Remembers which version of each object a key has written, until its watch event arrives."""
 
     def __init__(self) -> None:
         self._versions: OrderedDict[tuple[ObjectRef, ObjectRef], str] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._versions)
 
     def record_write(self, body: Body, *, key: ObjectRef) -> None:
         """Record a write after which the key is observed again."""
@@ -46,6 +49,14 @@ class OwnWriteFilter:
         """Return whether the key has already observed this version of an object."""
         written_version = self._versions.get((ref, key))
         return written_version is not None and not is_newer(version, written_version)
+
+    def forget_reported(self, ref: ObjectRef, version: str | None, *, key: ObjectRef) -> None:
+        """Forget a write whose watch event has arrived, or whose object was deleted.
+
+        Later events have later versions. An earlier one, from a slower watch, causes one reconcile.
+        """
+        if version is None or self._versions.get((ref, key)) == version:
+            self._versions.pop((ref, key), None)
 
 
 class EventEnqueuer:
@@ -69,14 +80,16 @@ class EventEnqueuer:
 
         While `creator` is being reconciled, the key waits for the end of that reconcile.
         """
+        reconciling_key = key if key in self._deferred else creator
         if version is None:
+            self._own_writes.forget_reported(source, version, key=key)
             self._add(key, delay_s)
-        elif not self._own_writes.is_own_write(source, version, key=key):
-            reconciling_key = key if key in self._deferred else creator
-            if reconciling_key in self._deferred:
-                self._deferred[reconciling_key].append((key, source, version, delay_s))
-            else:
-                self._add(key, delay_s)
+        elif reconciling_key in self._deferred:
+            self._deferred[reconciling_key].append((key, source, version, delay_s))
+        elif self._own_writes.is_own_write(source, version, key=key):
+            self._own_writes.forget_reported(source, version, key=key)
+        else:
+            self._add(key, delay_s)
 
     @contextlib.contextmanager
     def reconciling(self, key: ObjectRef) -> Iterator[None]:

@@ -6,6 +6,7 @@ a child                -> its owner of our kinds, otherwise the object that its 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,9 +64,10 @@ class ReconcileRequest:
 
 
 def ref_of(kind: str, body: Body) -> ObjectRef:
-    """Return the reference to the object of a watch event."""
+    """Return the reference to the object of a watch event; its strings are shared with others."""
     metadata = body["metadata"]
-    return ObjectRef(kind, metadata.get("namespace") or "", metadata["name"])
+    namespace, name = metadata.get("namespace") or "", metadata["name"]
+    return ObjectRef(sys.intern(kind), sys.intern(namespace), sys.intern(name))
 
 
 def requests_for_event(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kais import labels
 from kais_operator.informer.cache import Cache, is_newer
@@ -125,6 +127,29 @@ def test_objects_are_found_by_their_labels_and_no_longer_by_those_they_lost(cach
     cache.put(body("b", version="3", uid="u1"), is_confirmed=True)
     result = cache.find("Cell", "demo", {labels.FORMATION: "f"})
     assert [b["metadata"]["name"] for b in result] == ["a"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.sampled_from([None, "x", "y"]), st.booleans()), max_size=60
+    )
+)
+def test_a_label_finds_exactly_the_objects_that_have_it(changes):
+    cache, labelled = Cache(labelled=["Job"]), {}
+    cache.complete_list("Cell", None, uids=set(), version="0")
+    for version, (number, value, is_deleted) in enumerate(changes):
+        name = f"c{number}"
+        object_labels = {} if value is None else {labels.FORMATION: value}
+        changed = body(name, version=str(version), uid=name + str(version), labels=object_labels)
+        cache.put(changed, is_confirmed=True)
+        labelled[name] = value
+        if is_deleted:
+            cache.remove(ref(name), changed["metadata"]["uid"])
+            del labelled[name]
+    for value in ("x", "y"):
+        found = cache.find("Cell", "demo", {labels.FORMATION: value})
+        expected = sorted(name for name in labelled if labelled[name] == value)
+        assert [item["metadata"]["name"] for item in found] == expected
 
 
 def test_readers_cannot_change_what_others_read(cache):

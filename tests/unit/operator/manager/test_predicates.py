@@ -54,6 +54,33 @@ def test_a_child_that_we_made_concerns_itself_and_not_who_made_it():
     assert queue.added == [(CELL, 0.1)]
 
 
+def test_a_write_is_forgotten_when_its_event_has_arrived():
+    echoes = OwnWriteFilter()
+    echoes.record_write(versioned(CELL, "5"), key=FORMATION)
+    echoes.record_write(versioned(CELL, "7"), key=FORMATION)
+    queue = Queue(echoes)
+    queue.tell(FORMATION, CELL, "5")
+    assert len(echoes) == 1
+    queue.tell(FORMATION, CELL, "7")
+    assert (len(echoes), queue.added) == (0, [])
+
+
+def test_a_write_is_forgotten_when_its_object_was_deleted():
+    echoes = OwnWriteFilter()
+    echoes.record_write(versioned(CELL, "5"), key=FORMATION)
+    Queue(echoes).tell(FORMATION, CELL, None)
+    assert len(echoes) == 0
+
+
+def test_an_edit_after_a_forgotten_write_concerns_its_key():
+    echoes = OwnWriteFilter()
+    echoes.record_write(versioned(CELL, "5"), key=FORMATION)
+    queue = Queue(echoes)
+    queue.tell(FORMATION, CELL, "5")
+    queue.tell(FORMATION, CELL, "6")
+    assert queue.added == [(FORMATION, 0.1)]
+
+
 def test_a_child_that_goes_always_concerns_who_made_it():
     echoes = OwnWriteFilter()
     echoes.record_write(versioned(CELL, "5"), key=FORMATION)
@@ -69,6 +96,16 @@ def test_an_event_that_comes_before_the_answer_to_its_write_is_an_echo_too():
         queue.tell(FORMATION, CELL, "5")
         echoes.record_write(versioned(CELL, "5"), key=FORMATION)
     assert queue.added == []
+
+
+def test_no_event_of_a_reconcile_that_wrote_twice_causes_another():
+    echoes = OwnWriteFilter()
+    queue = Queue(echoes)
+    with queue.triggers.reconciling(FORMATION):
+        queue.tell(FORMATION, FORMATION, "5")
+        echoes.record_write(versioned(FORMATION, "6"), key=FORMATION)
+        queue.tell(FORMATION, FORMATION, "6")
+    assert (queue.added, len(echoes)) == ([], 0)
 
 
 def test_somebodys_edit_during_a_look_is_looked_at_after_it():
