@@ -11,7 +11,7 @@ import sys
 import uvloop
 
 from kais.resources import kinds
-from kais_operator import composition, errors, logging_config, settings
+from kais_operator import composition, errors, logging_config, memory_allocator, settings
 from kais_operator.controllers import registry
 
 _COLLECTION_THRESHOLDS = (20_000, 20, 20)
@@ -45,6 +45,7 @@ def exempt_modules_from_collection() -> None:
 def main() -> None:
     """Run as a program; exits with 1 and one line when it cannot start."""
     try:
+        memory_allocator.configure()
         config = settings.from_environment()
         logging_config.configure(config.log_level, config.log_format)
         kinds.build_validators()  # not while an object waits
