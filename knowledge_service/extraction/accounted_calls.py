@@ -25,6 +25,9 @@ from knowledge_service.extraction.settings import ModelEndpoint
 
 _MILLION = Decimal(1_000_000)
 _OVERHEAD_TOKENS = 1_000  # of the schema, and of the roles of messages
+# An endpoint may ignore the maximum length, and a repair is billed for what it repeats. The bound
+# is arbitrary, and longer than most answers of the default maxTokens.
+_REPEATED_CHARS = 20_000
 Answer = TypeVar("Answer")
 
 
@@ -84,7 +87,8 @@ class AccountedCalls:
             return _parsed(answer, parse)
         except MalformedAnswer as exc:
             repair = extraction_prompt.REPAIR.format(problem=exc)
-            messages += [("assistant", answer.text or "(empty)"), ("user", repair)]
+            previous = answer.text[:_REPEATED_CHARS] or "(empty)"
+            messages += [("assistant", previous), ("user", repair)]
             try:
                 return _parsed(self._call(prompt, messages), parse)
             except MalformedAnswer as second:

@@ -316,6 +316,17 @@ async def test_malformed_answer_is_repaired(world: World) -> None:
     assert "not verified" not in str(extraction.reason)
 
 
+async def test_repair_does_not_repeat_all_of_a_long_answer(world: World) -> None:
+    long = {"text": "yes " * 100_000, "usage": {"input": 900, "output": 1000}}
+    extraction = await extracted(
+        world, facts_reply(NEGATED_FACT), long, verdicts_reply(("not_stated", "")), budget="0.06"
+    )
+    assert extraction.calls == 3
+    assert "not verified" not in str(extraction.reason)
+    repeated = world.server.calls[2].request["messages"][2]["content"]
+    assert len(repeated) == 20_000
+
+
 async def test_budget_that_is_used_up_leaves_the_facts_to_the_check_of_words(world: World) -> None:
     facts = facts_reply(PORT_FACT, BARE_FACT, usage={"input": 1, "output": 1000})
     extraction = await extracted(world, facts, budget="0.0045", input_price=0)
