@@ -128,15 +128,21 @@ class Api:
     ) -> dict[str, float]:
         """When each of so many objects was first seen done, by name."""
         times: dict[str, float] = {}
-        query = {"watch": "1", "resourceVersion": await self._list_version(path)}
-        async with self._http.stream("GET", path, params=query) as answer:
-            async for line in answer.aiter_lines():
-                body = json.loads(line)["object"]
-                name = body["metadata"]["name"]
-                if name.startswith(prefix) and name not in times and is_complete(body):
-                    times[name] = time.perf_counter()
-                if len(times) == count:
-                    break
+        version = await self._list_version(path)
+        # The API server ends the watch of a client that reads slowly; the next one goes on there.
+        while len(times) < count:
+            query = {"watch": "1", "resourceVersion": version}
+            async with self._http.stream("GET", path, params=query) as answer:
+                async for line in answer.aiter_lines():
+                    event = json.loads(line)
+                    body = event["object"]
+                    if event["type"] == "ERROR":
+                        raise SystemExit(f"{path}: {body['message']}")
+                    name, version = body["metadata"]["name"], body["metadata"]["resourceVersion"]
+                    if name.startswith(prefix) and name not in times and is_complete(body):
+                        times[name] = time.perf_counter()
+                    if len(times) == count:
+                        break
         return times
 
 
