@@ -633,6 +633,41 @@ async def test_message_that_is_answered_while_its_state_is_asked_was_delivered(
     await agents.close()
 
 
+class MessageServer(Server):
+    """Answers with a message, and has no tasks."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await event_queue.enqueue_event(new_text_message("The disk was full."))
+
+
+async def test_message_that_is_answered_while_an_old_card_is_read_again_was_delivered() -> None:
+    server, clock = MessageServer(is_ours=False), FakeClock()
+    transport = AnswerDuringQuestion(server)
+    agents = A2aAgents(transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock)
+    agents.send(SendMessage(call(), "why?"))
+    await transport.sent.wait()
+    clock.advance(3600)
+    reply = await agents.reply_to(call())
+    assert reply.problem is None
+    assert has_ended(reply)
+    await agents.close()
+
+
+async def test_answer_that_is_read_twice_takes_no_place_of_another(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_MAX_ENDED", 2)
+    server = Server(is_ours=True)
+    server.finish.set()
+    agents = connect(server)
+    for attempt in (1, 2):
+        agents.send(SendMessage(call(attempt), "why?"))
+        await until(agents, has_ended, call(attempt))
+    await agents.reply_to(call(2))
+    server.status = 503
+    assert has_ended(await agents.reply_to(call(1)))
+
+
 @pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
 async def test_answer_can_be_read_again_until_it_is_recorded(
     connect: Connect, is_ours: bool

@@ -147,11 +147,11 @@ class A2aAgents:
         silence = self._silent_cells.problem_of(_base(call))
         if silence is not None:
             return self._known(call, sent, problem=silence)
+        was_sending = sent.is_sending
         try:
             with self._silent_cells.request(_base(call)):
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     card = await self._card(call, is_fresh=False)
-                    was_sending = sent.is_sending
                     task = await self._task(call, card, sent)
                     if task is None:  # whether it may be sent again must not depend on an old card
                         card = await self._card(call, is_fresh=True)
@@ -441,6 +441,7 @@ class A2aAgents:
 
     def _end(self, call: AgentCall, task: AgentTask) -> None:
         """Replace the state of a message by its ended task, and end the request that awaits it."""
+        self._ended.pop(call.message_id, None)
         _bound(self._ended, _MAX_ENDED)
         self._ended[call.message_id] = task
         sent = self._sent.pop(call.message_id, None)
