@@ -71,7 +71,7 @@ def next_attempt(
     if obstacle is not None:
         return obstacle, (), children.RETRY_INTERVAL
     claim = cost_reservations.claim(observed, attempts, entry.cell, now=now)
-    left = _with_cost_of_pods(claim.left, observed.history.restarting)
+    left = cost_reservations.limit_of_pods(observed, attempts, entry.cell, claim.left, now=now)
     job = _job(observed, attempts, entry, run_id=run_id, left=left, now=now)
     obstacle = _too_large(job)
     if obstacle is not None:
@@ -79,13 +79,6 @@ def next_attempt(
     step = _create(observed, job)
     # Money is reserved last, when nothing else prevents the start.
     return claim.step if step[0] is None and claim.step is not None else step
-
-
-def _with_cost_of_pods(left: Decimal | None, restarting: Attempt | None) -> Decimal | None:
-    """Return the limit of an attempt: its gate subtracts what pods of an earlier Job have cost."""
-    if left is None or restarting is None or restarting.usage is None:
-        return left
-    return left + restarting.usage.cost
 
 
 def _create(observed: MissionObserved, job: Body) -> Step:

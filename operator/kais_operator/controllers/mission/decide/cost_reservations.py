@@ -107,6 +107,27 @@ def claim(
     return Claim(view.available, (None, (patch,), READ_AGAIN[2]))
 
 
+def limit_of_pods(
+    observed: MissionObserved,
+    attempts: Sequence[Attempt],
+    cell: Cell,
+    left: Decimal | None,
+    *,
+    now: datetime,
+) -> Decimal | None:
+    """Return the limit of an attempt: its gate subtracts what pods of a deleted Job have cost.
+
+    It is at most what the limits leave without that cost: who may edit the Mission may change the
+    record of these pods before the gate reads it again.
+    """
+    restarting = observed.history.restarting
+    limits = _shared_limits(observed, cell, now)
+    if left is None or limits is None or restarting is None or restarting.usage is None:
+        return left
+    view = _View(observed, cell, limits, RunCosts.of(attempts))
+    return min(left + restarting.usage.cost, view.available)
+
+
 def left_to_message(
     observed: MissionObserved,
     attempts: Sequence[Attempt],

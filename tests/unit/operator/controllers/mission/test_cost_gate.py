@@ -438,6 +438,28 @@ async def test_pods_of_a_job_that_someone_deleted_count_while_the_run_is_suspend
     assert (gates(fake, second), max_cost(fake, second)) == ([], "0.3")
 
 
+@pytest.mark.parametrize("pods", [{"x": {"cost": "100"}}, {"x": None}], ids=["cost", "lost"])
+async def test_cost_that_a_user_adds_to_the_record_raises_no_limit(pods: dict[str, Body]) -> None:
+    """The user removes it before the gate subtracts it."""
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
+    await teams.settle_team(fake)
+    annotate(fake, "kais.io/reconcile", "suspended")
+    await teams.settle(fake)
+    counts = dict.fromkeys(("input", "output", "turns", "toolCalls"), 0)
+    rest = {**counts, "estimated": "0", "priced": True}
+    usages = {uid: usage and {**usage, **rest} for uid, usage in pods.items()}
+    at = {"startedAt": teams.stamp(fake), "finishedAt": None}
+    record = {"number": 1, "state": "Running", **at, "pods": usages, "reserved": "100"}
+    annotate(fake, "kais.io/attempts", json.dumps([record]))
+    annotate(fake, "kais.io/reconcile", None)
+    await teams.settle(fake)
+    annotate(fake, "kais.io/attempts", None)
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    assert (gates(fake, pod), max_cost(fake, pod)) == ([], "0.5")
+
+
 async def test_lost_report_counts_while_the_run_is_suspended() -> None:
     cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
     fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
