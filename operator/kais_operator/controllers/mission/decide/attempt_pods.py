@@ -17,6 +17,8 @@ _NOT_CREATED = "FailedCreate"
 """Reason of the Job controller's Event when the API server refuses a pod."""
 NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
+_ENDED = ("Succeeded", "Failed")
+"""The final phases of a pod."""
 
 
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
@@ -58,6 +60,11 @@ def has_started(pod: Body, name: str) -> bool:
     if ended.get("reason") == NEVER_SEEN:
         return bool((_container_status(pod, name).get("lastState") or {}).get("terminated"))
     return bool(ended) or "running" in state
+
+
+def has_ended(pod: Body) -> bool:
+    """Whether a pod is in its final phase, in which no container reports any more."""
+    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def _container_status(pod: Body, name: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
+    attempt_pods,
     attempt_record,
     budgets,
     cost_reservations,
@@ -100,7 +101,7 @@ def _too_large(job: Body) -> NotReady | None:
 def _pod_still_running(observed: MissionObserved) -> NotReady | None:
     """Wait for the pods of ended attempts: two pods must not work in one workspace."""
     for pod in observed.pods:
-        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        if not attempt_pods.has_ended(pod):
             namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
             return NotReady(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
     return None

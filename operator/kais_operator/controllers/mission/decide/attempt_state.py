@@ -81,7 +81,7 @@ class Attempt:
         usage: what the models of a mind used; None if its pods reported nothing.
         pod_usages: what each of its pods that worked reported, by UID; None before its end is seen.
             A pod whose gate is opened has an entry from then on.
-        observed_pods: UIDs of its pods that exist.
+        open_pods: UIDs of its pods that have not ended.
         reserved: what a mind may cost in this attempt, in US dollars; 0 without a limit.
         limited: its pods, if a limit on costs applies.
         failure: why a mind gave no answer; None if it did, or for other tasks.
@@ -112,7 +112,7 @@ class Attempt:
     is_exec: bool = False
     usage: AgentUsage | None = None
     pod_usages: Mapping[str, AgentUsage | None] = field(default_factory=dict)
-    observed_pods: frozenset[str] = frozenset()
+    open_pods: frozenset[str] = frozenset()
     reserved: Decimal = Decimal(0)
     limited: LimitedPods | None = None
     failure: FailureClass | None = None
@@ -177,7 +177,9 @@ def _read_with_usage(job: Body, pods: Sequence[Body], now: datetime) -> Attempt:
     attempt = replace(
         _read(job, pods, now),
         pod_usages=_pod_usages(job, pods),
-        observed_pods=frozenset(pod["metadata"]["uid"] for pod in pods),
+        open_pods=frozenset(
+            pod["metadata"]["uid"] for pod in pods if not attempt_pods.has_ended(pod)
+        ),
         reserved=_reserved_cost(job) if _is_mind_job(job) else Decimal(0),
         limited=cost_gate.observe(job, pods),
     )
@@ -239,7 +241,7 @@ def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]
             usages[pod["metadata"]["uid"]] = mind_usage.bounded(report.usage)
         elif _is_mind_job(job) and ended and ended.get("reason") != attempt_pods.NEVER_SEEN:
             usages[pod["metadata"]["uid"]] = _NO_USAGE
-        elif _is_mind_job(job) and "running" in state:
+        elif _is_mind_job(job) and attempt_pods.has_started(pod, base_pod_spec.TASK):
             usages[pod["metadata"]["uid"]] = None
         elif cost_gate.was_free(job, pod):
             usages[pod["metadata"]["uid"]] = _NO_USAGE
@@ -249,10 +251,10 @@ def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]
 def _has_lost_report(attempt: Attempt, usages: Mapping[str, AgentUsage | None]) -> bool:
     """Whether the task worked in a pod whose end was not seen, and will not be seen.
 
-    While the attempt is open, a pod that exists may still report.
+    While the attempt is open, a pod that has not ended may still report.
     """
     not_started = attempt.limited.not_started if attempt.limited is not None else frozenset()
-    reporting = not_started if attempt.is_over else attempt.observed_pods
+    reporting = not_started if attempt.is_over else attempt.open_pods
     lost = [uid for uid, usage in usages.items() if usage is None and uid not in reporting]
     return bool(lost) or (attempt.state is State.SUCCEEDED and not usages)
 

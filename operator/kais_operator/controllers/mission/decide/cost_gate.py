@@ -23,9 +23,6 @@ from kais_operator.controllers.mission.decide import attempt_pods, mind_usage
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef, PatchSpec
 
-_ENDED = ("Succeeded", "Failed")
-"""The final phases of a pod."""
-
 
 @dataclass(frozen=True)
 class LimitedPods:
@@ -121,7 +118,7 @@ def observe(job: Body, pods: Sequence[Body]) -> LimitedPods | None:
     return LimitedPods(
         limit,
         gated=waiting[-1] if waiting else None,
-        is_working=any(pod not in gated and not _has_ended(pod) for pod in pods),
+        is_working=any(pod not in gated and not attempt_pods.has_ended(pod) for pod in pods),
         not_started=frozenset(pod["metadata"]["uid"] for pod in pods if not _is_started(pod)),
     )
 
@@ -166,12 +163,8 @@ def was_free(job: Body, pod: Body) -> bool:
     A gate is not opened any more when its pod is being deleted.
     """
     is_deleted_gated = _is_gated(pod) and "deletionTimestamp" in pod["metadata"]
-    has_ended = is_deleted_gated or _has_ended(pod)
+    has_ended = is_deleted_gated or attempt_pods.has_ended(pod)
     return limit_of(job) is not None and has_ended and not _is_started(pod)
-
-
-def _has_ended(pod: Body) -> bool:
-    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def _is_gated(pod: Body) -> bool:

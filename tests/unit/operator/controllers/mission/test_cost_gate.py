@@ -387,6 +387,35 @@ async def test_lost_report_counts_when_no_pod_follows(end: str) -> None:
     assert counted(fake) == "0.5"
 
 
+@pytest.mark.parametrize("container", ["lost by the kubelet", "on a node that is gone"])
+async def test_lost_report_of_a_pod_that_ended_counts_when_no_pod_follows(container: str) -> None:
+    """The pod still exists, but nothing reports for it any more."""
+    fake, first = await with_working_pod(completion={"timeout": "10m"})
+    lost = teams.running()
+    if container == "lost by the kubelet":
+        lost = teams.container({"terminated": UNKNOWN})
+        lost["containerStatuses"][0]["lastState"] = {"terminated": UNKNOWN}
+    fake.cluster.set_status(first, {**lost, "phase": "Failed", "conditions": [DISRUPTED]})
+    fake.clock.advance(11 * 60)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "TimedOut"
+    assert counted(fake) == "0.5"
+
+
+async def test_pod_that_worked_before_an_operator_saw_it_counts() -> None:
+    """A person removed its gate by hand."""
+    fake = await started()
+    first = teams.gated_pod(fake, "a")
+    fake.cluster.edit(first, {"spec": {"schedulingGates": None}})
+    lost = teams.container({"terminated": UNKNOWN})
+    lost["containerStatuses"][0]["lastState"] = {"terminated": UNKNOWN}
+    fake.cluster.set_status(first, {**lost, "phase": "Failed", "conditions": [DISRUPTED]})
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(restarted(fake))
+    assert gates(fake, second) == [GATE]
+    assert (status(fake)["outcome"], status(fake)["cost"]) == ("BudgetExceeded", 0.5)
+
+
 async def test_pod_that_an_abort_ends_counts_with_what_it_reported() -> None:
     """To count all that each aborted run had reserved would empty the budget of its team."""
     fake, _ = await with_working_pod()
