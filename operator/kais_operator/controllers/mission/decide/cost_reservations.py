@@ -117,15 +117,18 @@ def limit_of_pods(
 ) -> Decimal | None:
     """Return the limit of an attempt: its gate subtracts what pods of a deleted Job have cost.
 
-    It is at most what the limits leave without that cost: who may edit the Mission may change the
-    record of these pods before the gate reads it again.
+    If a report of these pods is lost, no further pod starts and all of the limit counts as spent,
+    so it is what they may have cost. It is at most what the limits leave without that cost: who may
+    edit the Mission may change the record of these pods before the gate reads it again.
     """
     restarting = observed.history.restarting
     limits = _shared_limits(observed, cell, now)
     if left is None or limits is None or restarting is None or restarting.usage is None:
         return left
     view = _View(observed, cell, limits, RunCosts.of(attempts))
-    return min(left + restarting.usage.cost, view.available)
+    has_lost_report = None in restarting.pod_usages.values()
+    added = Decimal(0) if has_lost_report else left
+    return min(added + restarting.usage.cost, view.available)
 
 
 def left_to_message(

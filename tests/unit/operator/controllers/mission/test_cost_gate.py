@@ -489,6 +489,24 @@ async def test_cost_that_a_user_adds_to_the_record_raises_no_limit(pods: dict[st
     assert (gates(fake, pod), max_cost(fake, pod)) == ([], "0.5")
 
 
+async def test_lost_report_of_a_deleted_job_counts_with_what_that_had_reserved() -> None:
+    """The limits leave more now, but no pod could spend it."""
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    first = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    fake.cluster.edit(teams.FORMATION, {"spec": {"budget": {"maxTotalCost": 2}}})
+    fake.cluster.remove(first)
+    fake.cluster.remove(teams.job_ref())
+    await teams.settle(fake)
+    second = teams.gated_pod(fake, "b")
+    await teams.settle(fake)
+    assert gates(fake, second) == [GATE]
+    assert (status(fake)["outcome"], counted(fake)) == ("BudgetExceeded", "0.5")
+
+
 async def test_lost_report_counts_while_the_run_is_suspended() -> None:
     cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
     fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
