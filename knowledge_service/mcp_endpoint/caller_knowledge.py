@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from knowledge_client.models import (
     AddedStepIn,
@@ -34,7 +36,14 @@ from knowledge_client.models import (
     StepProgressIn,
     TelescopeIn,
 )
-from knowledge_service.use_cases import charts, fact_lifecycle, fact_queries, provenance
+from knowledge_service.open_reads import OpenRead
+from knowledge_service.use_cases import (
+    charts,
+    concurrency_limits,
+    fact_lifecycle,
+    fact_queries,
+    provenance,
+)
 from knowledge_service.use_cases import recall as recall_use_case
 from knowledge_service.use_cases import remember as remember_use_case
 from knowledge_service.use_cases.fact_queries import FactFilters
@@ -42,12 +51,16 @@ from knowledge_service.use_cases.graph import entities, observations, reading, r
 from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.operations import Performer
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class CallerKnowledge:
     """The `Knowledge` port of the tools for one caller; raises `ServiceError`."""
 
     offload: Offload
+    open_read: OpenRead
+    """Begins with the first read of the request; an erasure waits for its end."""
 
     async def recall(self, query: RecallIn, /) -> Recalled:
         """Return ranked facts and leave a receipt."""
@@ -60,7 +73,7 @@ class CallerKnowledge:
             now=services.now(),
             idempotency_key=None,
         )
-        return await self.offload.run(call, "recalls")
+        return await self._read(call, "recalls")
 
     async def remember(self, fact: FactIn, /) -> Remembered:
         """Store a fact, or confirm an equal one."""
@@ -98,7 +111,7 @@ class CallerKnowledge:
             self.offload.principal,
             fact_id,
         )
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
 
     async def get_fact(self, fact_id: str, /) -> Fact:
         """Return a fact by its id or an alias."""
@@ -108,7 +121,7 @@ class CallerKnowledge:
             self.offload.principal,
             fact_id,
         )
-        return await self.offload.run(call, "lookups")
+        return await self._read(call, "lookups")
 
     async def list_facts(
         self,
@@ -129,7 +142,7 @@ class CallerKnowledge:
         call = functools.partial(
             fact_queries.list_facts, self.offload.services.store, self.offload.principal, filters
         )
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
 
     async def read_graph(
         self,
@@ -148,14 +161,14 @@ class CallerKnowledge:
             cursor=cursor,
             limit=limit or 100,
         )
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
 
     async def open_entities(self, body: GraphNamesIn, /) -> Graph:
         """Return entities by their names."""
         call = functools.partial(
             reading.open_entities, self.offload.services.store, self.offload.principal, body
         )
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
 
     async def create_entities(self, body: GraphEntitiesIn, /) -> Graph:
         """Create the entities that do not exist."""
@@ -198,7 +211,7 @@ class CallerKnowledge:
         """Return a chart with its progress."""
         services = self.offload.services
         call = functools.partial(charts.get_chart, services.store, self.offload.principal, chart_id)
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
 
     async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart:
         """Change a chart."""
@@ -258,7 +271,10 @@ class CallerKnowledge:
             cursor=cursor,
             limit=limit or 20,
         )
-        return await self.offload.run(call, "lists")
+        return await self._read(call, "lists")
+
+    async def _read(self, call: Callable[[], T], kind: concurrency_limits.SlotKind) -> T:
+        return await self.offload.run(call, kind, self.open_read.begin)
 
     @property
     def _performer(self) -> Performer:

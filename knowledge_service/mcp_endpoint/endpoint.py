@@ -36,6 +36,7 @@ from knowledge_client.models import Event
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, NotFound, ServiceError, Unauthenticated
 from knowledge_service.mcp_endpoint.caller_knowledge import CallerKnowledge
+from knowledge_service.open_reads import OpenRead
 from knowledge_service.routes import dependencies, problems, request_bodies, streams
 from knowledge_service.routes.streams import CallerGuard, EventFeed
 from knowledge_service.use_cases import event_stream, rate_limits, resource_changes
@@ -60,6 +61,7 @@ class _Call:
     """One request of a caller."""
 
     offload: Offload
+    open_read: OpenRead
     tools: Mapping[str, Tool]
     token: str | None
 
@@ -134,7 +136,9 @@ class McpEndpoint:
         limit = request_bodies.max_bytes(scope["path"])
         request_bodies.check_length(length, limit)
         size = dependencies.body_bytes("POST", length)
-        with ExitStack() as counted:
+        open_read = OpenRead(services.open_reads)
+        with ExitStack() as ended, ExitStack() as counted:
+            ended.callback(open_read.end)
             counted.enter_context(services.concurrency_limiter.count_call(principal, size))
             body = await request_bodies.read(receive, limit)
             method = _method_of(body)
@@ -142,7 +146,8 @@ class McpEndpoint:
                 services.rate_limiter.take(principal, {"reads": 1})
             if method == _LISTEN:
                 counted.close()  # it counts as a stream
-            scope[_CALL] = _Call(Offload(services, principal, body), tools, token)
+            offload = Offload(services, principal, body)
+            scope[_CALL] = _Call(offload, open_read, tools, token)
             with streams.closed_when_unread(send) as send_in_time:
                 await self._sessions.handle_request(scope, _replay(body, receive), send_in_time)
 
@@ -201,13 +206,14 @@ class _ServiceHost:
         Raises:
             ToolFailure: the service refused the call.
         """
-        offload: Offload = request.scope[_CALL].offload
+        caller: _Call = request.scope[_CALL]
+        offload = caller.offload
         amounts: dict[rate_limits.QuotaName, int] = dict(cost)
         if "writes" in cost:
             amounts["bytes"] = len(offload.body)
         try:
             offload.services.rate_limiter.take(offload.principal, amounts)
-            return await call(CallerKnowledge(offload))
+            return await call(CallerKnowledge(offload, caller.open_read))
         except ServiceError as exc:
             problems.log_refusal(_PATH, exc)
             raise ToolFailure(exc.problem(), exc.retry_after_s) from exc

@@ -112,6 +112,11 @@ class Store(
 ):
     """All ports of the service's database."""
 
+    @property
+    def erased_at_s(self) -> float:
+        """Return when text was last erased, by `time.monotonic`: no later read has it."""
+        ...
+
     def identity(self) -> StoreIdentity:
         """Return the store's id and epoch."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -18,7 +19,7 @@ from knowledge_client.models import (
     ReviewPage,
     UndoResult,
 )
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, OffloadDep, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import fact_lifecycle, idempotency
 
@@ -96,14 +97,17 @@ def undo(
 
 
 @router.post("/facts/{fact_id}:erase")
-def erase(
-    fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
-    key: KeyHeader = None,
-) -> ErasureResult:  # fmt: skip
+async def erase(
+    fact_id: str, body: ReasonIn, offload: OffloadDep, key: KeyHeader = None
+) -> ErasureResult:
     """Permanently delete the text of a fact and of its promoted copies."""
+    services, principal = offload.services, offload.principal
     repeat = idempotency.bind_key(key, principal, f"erase/{fact_id}", body)
-    result = fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
-    services.wait_for_open_reads()
+    call = functools.partial(
+        fact_lifecycle.erase, services.store, principal, fact_id, body.reason, repeat
+    )
+    result = await offload.run(call, "writes")
+    await services.wait_for_open_reads()
     return result
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from knowledge_client.models import AdoptionResult, ScopeConfig, ScopeOut, ScopePage
-from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+from knowledge_service.routes.dependencies import CallerDep, OffloadDep, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import scopes
 
@@ -52,15 +53,17 @@ def put_scope(
 
 
 @router.delete("/scopes/{path:path}", status_code=204)
-def delete_scope(
-    path: str, services: ServicesDep, principal: CallerDep, *, erase: bool = False
-) -> None:
+async def delete_scope(path: str, offload: OffloadDep, *, erase: bool = False) -> None:
     """Delete a scope with its configuration and facts; the scopes below it stay.
 
     Its facts are no longer served; a new scope of the same path can adopt them. With `erase`, it
     cannot: the text of the facts and of their promoted copies is deleted permanently in the
     background, as by `:erase`.
     """
-    scopes.delete_scope(services.store, principal, path, erase=erase)
+    services = offload.services
+    call = functools.partial(
+        scopes.delete_scope, services.store, offload.principal, path, erase=erase
+    )
+    await offload.run(call, "writes")
     if erase:
-        services.wait_for_open_reads()
+        await services.wait_for_open_reads()

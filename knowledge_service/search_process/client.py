@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from knowledge_service import errors
-from knowledge_service.open_reads import OpenReads
+from knowledge_service.open_reads import OpenSearches
 from knowledge_service.ports import Search
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
@@ -78,7 +78,7 @@ class SearchProcess:
         self._confirm_s = _CONFIRM_S
         self._started: RunningProcess | None = None
         self._ready: RunningProcess | None = None
-        self._open_searches = OpenReads()
+        self._open_searches = OpenSearches()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="search-process", daemon=True)
 
@@ -154,9 +154,9 @@ class SearchProcess:
             self._end(ready, failures.protocol_error(request.number, exc))
         return None
 
-    def wait_for_open_searches(self) -> None:
-        """Wait until all searches that run now have returned, so that no result is on its way."""
-        self._open_searches.wait(self._reads_within_s + 2 * _GRACE_S)
+    def wait_for_open_searches(self, erased_at_s: float) -> None:
+        """Wait until all searches that began before an erasure have returned their results."""
+        self._open_searches.wait(erased_at_s, erased_at_s + self._reads_within_s + 2 * _GRACE_S)
 
     def set_erasure_version(self, version: int) -> None:
         """Have the process use no cache while the version is odd; return when it has agreed."""

@@ -20,8 +20,9 @@ from knowledge_service.use_cases import concurrency_limits, event_stream, rate_l
 from knowledge_service.use_cases.readiness import Readiness
 from knowledge_service.use_cases.request_threads import RequestThreads
 
-# How long an erasure waits for earlier reads: as long as a read and its client usually take.
-_READ_S = 10.0
+# How long an erasure waits for the responses of earlier reads, which have ended by then unless they
+# take longer than `KAIS_READ_SECONDS`.
+_RESPONSE_S = 10.0
 AnalyseTexts = Callable[[Sequence[FactText]], AnalysedBatch]
 
 
@@ -62,9 +63,10 @@ class Services:
         """Return the time, but none before the last write, because a clock may be set back."""
         return max(self.clock(), self.store.latest())
 
-    def wait_for_open_reads(self) -> None:
+    async def wait_for_open_reads(self) -> None:
         """Wait, after an erasure, until the responses of earlier reads are sent.
 
-        A client that does not read its response does not delay others longer than `_READ_S`.
+        The caller holds no slot, because other writes need it. A response is sent when its
+        connection has it, so a client that does not read delays nobody.
         """
-        self.open_reads.wait(_READ_S)
+        await self.open_reads.wait(self.store.erased_at_s, _RESPONSE_S)

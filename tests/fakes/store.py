@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -47,6 +48,7 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             if retire and erase:
                 _, scope = self._graves.pop()
                 self._to_erase += [(row.fact.id, path, actor) for row in scope.rows]
+                self.erased_at_s = time.monotonic()
             return retire
 
     def _retire(self, path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -105,6 +106,7 @@ class Base:
     ) -> None:
         self.ranker_config = ranker_config
         self.problem: str | None = None
+        self.erased_at_s = -math.inf
         self.undeclared_facts = undeclared_facts
         self.book = Book()
         self._clock = clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -105,10 +106,11 @@ class Lives(Base):
         return answer
 
     def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
-        return self._once(
-            context.idempotency_key,
-            lambda: erase.erase_fact(MemoryUnitOfWork(self), fact_id, context),
-        )
+        def work() -> ErasureResult:
+            self.erased_at_s = time.monotonic()
+            return erase.erase_fact(MemoryUnitOfWork(self), fact_id, context)
+
+        return self._once(context.idempotency_key, work)
 
     def history(self, fact_id: str, view: View) -> History | None:
         self._check()

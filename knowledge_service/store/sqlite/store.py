@@ -137,6 +137,11 @@ class SqliteStore(
         """Return the time of the last event in the log."""
         return times.from_us(self._writer.latest_us)
 
+    @property
+    def erased_at_s(self) -> float:
+        """Return when text was last erased, by `time.monotonic`: no later read has it."""
+        return self._writer.erased_at_s
+
     def receipts_waiting_s(self) -> float:
         """Return how many seconds the oldest receipt without a run has waited to be stored."""
         return self._writer.deferred.waiting_s

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 
 from knowledge_service.ports import Store
+from knowledge_service.use_cases import concurrency_limits
+from tests.contract.service.mcp_service import called, serving
 from tests.knowledge_builders import ALL, TEAM
 
+T = TypeVar("T")
 HEADERS = {"Authorization": "Bearer operator"}
 LIMIT_S = 60.0
+# A write gives up after 8 s without a slot.
+NO_WAIT_S = 5.0
+WRITE_SLOTS = concurrency_limits.SLOTS["writes"]
 
 
 class Gate:
@@ -52,26 +58,81 @@ async def test_erasure_is_acknowledged_after_the_responses_that_contain_the_text
     http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     method, verb, path, query = READS[read]
-    fact = {"content": "the ship is in the harbour", "scope": TEAM}
-    remembered = await http.post("/v1/facts", json=fact, headers=HEADERS)
-    fact_id = remembered.json()["fact_id"]
+    fact_id = await remembered(http, "the ship is in the harbour")
     gate = Gate(getattr(store, method))
     monkeypatch.setattr(store, method, gate)
     order: list[str] = []
-
-    async def send(name: str, verb: str, path: str, body: Any) -> httpx.Response:
-        answer = await http.request(verb, path, json=body, headers=HEADERS)
-        order.append(name)
-        return answer
-
-    reading = asyncio.create_task(send("read", verb, path, query))
+    reading = start(order, "read", http.request(verb, path, json=query, headers=HEADERS))
     assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
-    erasing = asyncio.create_task(
-        send("erasure", "POST", f"/v1/facts/{fact_id}:erase", {"reason": "asked for"})
-    )
+    erasing = start(order, "erasure", erase(http, fact_id))
     await asyncio.to_thread(wait_until_erased, store, fact_id)
     await asyncio.wait({erasing}, timeout=0.5)  # long enough for an erasure that does not wait
     gate.opened.set()
-    assert (await reading).json()["facts"][0]["content"] == fact["content"]
+    assert (await reading).json()["facts"][0]["content"] == "the ship is in the harbour"
     assert (await erasing).status_code == 200
     assert order == ["read", "erasure"]
+
+
+async def test_erasure_is_acknowledged_after_the_responses_of_the_mcp_endpoint(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(store) as service, service.mcp("lead") as lead:
+        fact_id = await remembered(service.http, "the ship is in the harbour")
+        gate = Gate(store.search)
+        monkeypatch.setattr(store, "search", gate)
+        order: list[str] = []
+        reading = start(order, "read", called(lead, "recall", query="harbour"))
+        assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
+        erasing = start(order, "erasure", erase(service.http, fact_id))
+        await asyncio.to_thread(wait_until_erased, store, fact_id)
+        await asyncio.wait({erasing}, timeout=0.5)  # long enough for an erasure that does not wait
+        assert order == []
+        gate.opened.set()
+        assert (await reading)["facts"][0]["content"] == "the ship is in the harbour"
+        assert (await erasing).status_code == 200
+
+
+async def test_erasures_that_wait_for_a_read_leave_the_slots_to_other_writes(
+    http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fact_ids = [await remembered(http, f"ship {n} is in the harbour") for n in range(WRITE_SLOTS)]
+    other_id = await remembered(http, "the train is late")
+    gate = Gate(store.list_facts)
+    monkeypatch.setattr(store, "list_facts", gate)
+    order: list[str] = []
+    reading = start(order, "read", http.get(f"/v1/facts?scope={TEAM}", headers=HEADERS))
+    assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
+    erasing = [start(order, "erasure", erase(http, fact_id)) for fact_id in fact_ids]
+    for fact_id in fact_ids:
+        await asyncio.to_thread(wait_until_erased, store, fact_id)
+    confirming = start(
+        order, "write", http.post(f"/v1/facts/{other_id}:confirm", json={}, headers=HEADERS)
+    )
+    await asyncio.wait({confirming}, timeout=NO_WAIT_S)
+    gate.opened.set()
+    answers = await asyncio.gather(confirming, reading, *erasing)
+    assert {answer.status_code for answer in answers} == {200}
+    assert order[:2] == ["write", "read"]
+
+
+async def remembered(http: httpx.AsyncClient, content: str) -> str:
+    fact = {"content": content, "scope": TEAM}
+    answer = await http.post("/v1/facts", json=fact, headers=HEADERS)
+    assert answer.status_code == 201
+    return str(answer.json()["fact_id"])
+
+
+async def erase(http: httpx.AsyncClient, fact_id: str) -> httpx.Response:
+    body = {"reason": "asked for"}
+    return await http.post(f"/v1/facts/{fact_id}:erase", json=body, headers=HEADERS)
+
+
+def start(order: list[str], name: str, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a call whose name is appended to `order` when it returns."""
+
+    async def run() -> T:
+        result = await call
+        order.append(name)
+        return result
+
+    return asyncio.create_task(run())

@@ -152,7 +152,7 @@ class RecordingSearcher:
     ) -> EncodedResult | None:
         raise StoreDamaged("the index is corrupt")
 
-    def wait_for_open_searches(self) -> None:
+    def wait_for_open_searches(self, erased_at_s: float) -> None:
         self.events.append(("wait", self._is_stored()))
 
     def set_erasure_version(self, version: int) -> None:
@@ -349,6 +349,21 @@ def test_confirmations_of_an_erasure_share_one_time_limit(
     assert scripted_searcher.process_id is None
 
 
+def test_erasure_waits_for_no_search_that_began_after_it(
+    scripted: Scripted, scripted_searcher: ReadySearchProcess
+) -> None:
+    erased_at_s = time.monotonic()
+    search = threading.Thread(target=scripted_searcher.result_of, args=(searches()[0],))
+    search.start()
+    number = protocol.decode_request(scripted.search.receive(time.monotonic() + READY_S)).number
+    scripted_searcher.wait_for_open_searches(erased_at_s)
+    assert scripted_searcher._open_searches.oldest() is not None
+    scripted.search.send(
+        protocol.encode(protocol.SearchResponse(number, EncodedResult((), (), (), {})))
+    )
+    search.join()
+
+
 def test_erasure_waits_for_a_result_that_is_on_its_way(
     scripted: Scripted, scripted_searcher: ReadySearchProcess
 ) -> None:
@@ -356,7 +371,7 @@ def test_erasure_waits_for_a_result_that_is_on_its_way(
     was_answered: list[bool] = []
 
     def erase() -> None:
-        scripted_searcher.wait_for_open_searches()
+        scripted_searcher.wait_for_open_searches(time.monotonic())
         was_answered.append(is_answered.is_set())
 
     search = threading.Thread(target=scripted_searcher.result_of, args=(searches()[0],))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,23 @@ def test_erasure_is_answered_when_reads_that_began_before_it_have_ended(tmp_path
     for thread in threads:
         thread.join(10)
     assert answered.is_set()
+    store.close()
+
+
+def test_repeated_deletion_of_a_scope_waits_for_no_read_that_began_after_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(hours=1))
+    store.remember([new_fact("xylophone")], actor=PERSON)
+    assert store.delete_scope(TEAM, actor=PERSON, erase=True)
+    repeats: list[bool] = []
+
+    def repeat() -> None:
+        repeats.append(store.delete_scope(TEAM, actor=PERSON, erase=True))
+
+    with store._readers.snapshot():
+        thread = threading.Thread(target=repeat)
+        thread.start()
+        thread.join(10)
+        assert repeats == [False]
     store.close()
 
 

@@ -6,6 +6,8 @@ A failed job rolls back only itself. An error of the disk rolls back the whole c
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -60,6 +62,8 @@ class GroupCommit:
         """Changes when scopes or principals change."""
         self.erasure_version = 0
         """Changes with each erasure; odd while one is being committed."""
+        self.erased_at_s = -math.inf
+        """When text was last erased, or hidden with its scope, by `time.monotonic`."""
         self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
         """Called after a commit that erased text, before its version can be read."""
         self.on_version: Callable[[int], None] = lambda _: None
@@ -91,6 +95,8 @@ class GroupCommit:
         self.chain_head = head
         self._hash_index.commit()
         self.scopes_version += changes.changes_scopes
+        if changes.has_erasures or changes.changes_scopes:
+            self.erased_at_s = time.monotonic()
         if changes.has_erasures:
             self.on_erased(self.erasure_version + 1, blanked)
         return results, changes.has_erasures

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import apsw
 
+from knowledge_service import open_reads
 from knowledge_service.errors import ReadTimeout, StoreDamaged, StoreUnavailable
 from knowledge_service.search.postings.cache import VersionedCache
 from knowledge_service.store.sqlite.db import connection as connections
@@ -68,8 +69,8 @@ class ReadPool:
         search_wait: timedelta = SEARCH_WAIT,
     ) -> None:
         self._on_damage = on_damage
-        self.wait_for_other_process: Callable[[], None] = lambda: None
-        """Waits for the snapshots of a process that also reads the file."""
+        self.wait_for_other_process: Callable[[float], None] = lambda _: None
+        """Waits for the snapshots from before an erasure of a process that also reads the file."""
         self.postings_cache = VersionedCache(_CACHE_BYTES)
         self._within_s = time_limit.total_seconds()
         self._browsing = threading.BoundedSemaphore(_BULK_READERS)
@@ -77,7 +78,7 @@ class ReadPool:
         self._search_lock = threading.Lock()
         self._search_wait_s = search_wait.total_seconds()
         self._ended = threading.Condition()
-        self._open: set[int] = set()
+        self._open: dict[int, float] = {}
         self._snapshots = itertools.count()
         self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
         for _ in range(READERS):
@@ -100,8 +101,7 @@ class ReadPool:
         reader = self._borrowed(ends_at_s)
         connection = reader.connection
         number = next(self._snapshots)
-        self._open.add(number)
-        begin_s = time.monotonic()
+        begin_s = self._open[number] = time.monotonic()
         try:
             reader.ends_at_s = ends_at_s
             if begin_s >= ends_at_s:
@@ -126,16 +126,20 @@ class ReadPool:
             raise error from exc
         finally:
             with self._ended:
-                self._open.discard(number)
+                del self._open[number]
                 self._ended.notify_all()
             self._free.put(reader)
 
-    def wait_for_open_snapshots(self) -> None:
-        """Wait until all snapshots that are open now have ended, at most for the time limit."""
+    def wait_for_earlier_snapshots(self, erased_at_s: float) -> None:
+        """Wait until all snapshots from before an erasure have ended, at most for the time limit.
+
+        The time limit begins with the erasure, so a caller that repeats it waits for the rest.
+        """
         with self._ended:
-            open_now = set(self._open)
-            self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
-        self.wait_for_other_process()
+            earlier = open_reads.begun_before(erased_at_s, self._open.copy())
+            within_s = _remaining_s(erased_at_s + self._within_s)
+            self._ended.wait_for(lambda: earlier.isdisjoint(self._open.copy()), within_s)
+        self.wait_for_other_process(erased_at_s)
 
     @contextmanager
     def search_connection(self, ends_at_s: float | None = None) -> Iterator[apsw.Connection]:

@@ -131,6 +131,11 @@ class WriteQueue:
         """A number that changes with each erasure; odd while one is being committed."""
         return self._commits.erasure_version
 
+    @property
+    def erased_at_s(self) -> float:
+        """When text was last erased or hidden, by `time.monotonic`: no later snapshot has it."""
+        return self._commits.erased_at_s
+
     def submit(
         self, operation: Callable[[Transaction], T], *, patience_s: float = _COMMIT_TIMEOUT_S
     ) -> T:

@@ -108,7 +108,7 @@ class FactLifecycle(base.SqliteRepository):
             _ERASED,
             lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, context),
         )
-        self._readers.wait_for_open_snapshots()
+        self._readers.wait_for_earlier_snapshots(self._writer.erased_at_s)
         return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
 
     def history(self, fact_id: str, view: View) -> History | None:

@@ -45,8 +45,8 @@ class Searcher(Protocol):
         """
         ...
 
-    def wait_for_open_searches(self) -> None:
-        """Wait until all searches that run now have returned."""
+    def wait_for_open_searches(self, erased_at_s: float) -> None:
+        """Wait until all searches that began before an erasure have returned their results."""
         ...
 
     def set_erasure_version(self, version: int) -> None:

@@ -89,7 +89,7 @@ class Scopes(base.SqliteRepository):
 
         existed = self._writer.submit(work)
         if erase:
-            self._readers.wait_for_open_snapshots()
+            self._readers.wait_for_earlier_snapshots(self._writer.erased_at_s)
         return existed
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
