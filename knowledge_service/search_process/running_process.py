@@ -42,6 +42,7 @@ class RunningProcess:
         self._idle_count = threading.Semaphore(len(self._idle))
         self.last_response_s = 0.0
         """When it answered a search for the last time, by `time.monotonic`."""
+        self._is_closed = False
         self.failure: ProcessFailure | None = None
         """Why the service ended it; None if it did not."""
 
@@ -61,6 +62,9 @@ class RunningProcess:
         """
         if not self._idle_count.acquire(timeout=max(0.0, wait_until_s - time.monotonic())):
             raise TimeoutError("all connections are in use")
+        if self._is_closed:
+            self._idle_count.release()
+            raise ConnectionResetError("the process has ended")
         connection, is_late = self._idle.pop(), True
         try:
             connection.send(protocol.encode(request), wait_until_s)
@@ -131,6 +135,9 @@ class RunningProcess:
         for _ in self._connections:
             if self._idle_count.acquire(timeout=max(0.0, ends_at_s - time.monotonic())):
                 self._idle.pop().close()
+        # A thread may have chosen this process before it ended, and must not wait for a connection.
+        self._is_closed = True
+        self._idle_count.release(len(self._connections))
 
 
 def start() -> tuple[RunningProcess, list[int]]:

@@ -295,7 +295,8 @@ def scripted() -> Iterator[Scripted]:
         endpoints = [stack.enter_context(pair[1]) for pair in pairs]
         yield Scripted(running, endpoints[0], Connection(endpoints[2]), endpoints[2])
         running.end(None)
-        running.close()
+        if not running._is_closed:
+            running.close()
 
 
 def test_late_response_is_never_read_as_that_to_another_request(
@@ -347,6 +348,16 @@ def test_confirmations_of_an_erasure_share_one_time_limit(
     assert seconds < 3.5  # the confirmation takes 7 s
     assert scripted.running.failure == failures.erasure_timeout(1, 2)
     assert scripted_searcher.process_id is None
+
+
+def test_search_that_chose_a_process_before_its_end_does_not_wait_for_a_connection(
+    scripted: Scripted, scripted_searcher: ReadySearchProcess
+) -> None:
+    scripted.running.end(None)
+    scripted.running.close()
+    ends_at_s = time.monotonic() + 2
+    assert scripted_searcher.search(searches()[0], None, ends_at_s=ends_at_s) is None
+    assert time.monotonic() < ends_at_s
 
 
 def test_erasure_waits_for_no_search_that_began_after_it(
