@@ -79,6 +79,7 @@ class SearchProcess:
         self._started: RunningProcess | None = None
         self._ready: RunningProcess | None = None
         self._open_searches = OpenSearches()
+        self._has_failed = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="search-process", daemon=True)
 
@@ -197,6 +198,7 @@ class SearchProcess:
                 failure, stderr = failures.unexpected(exc), ""
             if not self._stopped.is_set():
                 self._on_failure(failure.reason)
+                self._has_failed = True
                 fields = {
                     "why": failure.message,
                     "reason": failure.reason,
@@ -253,6 +255,9 @@ class SearchProcess:
             return False
         except OSError:  # its exit status says more
             return False
+        if self._has_failed:
+            self._has_failed = False
+            _log.info("the search process searches again")
         self._on_ready()
         return True
 

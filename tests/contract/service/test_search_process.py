@@ -186,6 +186,7 @@ def test_damage_that_the_process_finds_ends_all_writes(store: SqliteStore) -> No
 def test_service_searches_by_itself_until_a_killed_process_is_replaced(
     store: SqliteStore, searcher: ReadySearchProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "knowledge_service.search_process")
     (fact_id,) = remember(store, "the build needs Java 21")
     first = searcher.process_id
     assert first is not None
@@ -197,6 +198,8 @@ def test_service_searches_by_itself_until_a_killed_process_is_replaced(
     why = caplog.records[0].__dict__["fields"]["why"]
     assert why == "SIGKILL ended it after it was ready"
     assert searcher.reasons == [Reason.SIGNALLED]
+    messages = [record.message for record in caplog.records]
+    assert messages == ["the service searches by itself", "the search process searches again"]
 
 
 def test_erasure_does_not_wait_for_a_process_that_hangs(

@@ -107,6 +107,10 @@ def test_alert_about_upkeep_fires_for_a_task_that_has_never_succeeded() -> None:
     assert "kais_knowledge_upkeep_failures_total" in matchers("KaisKnowledgeUpkeepStuck")
 
 
+def test_alert_about_searches_reads_how_long_the_process_was_up_because_it_restarts() -> None:
+    assert "kais_knowledge_search_process_up" in matchers("KaisSearchProcessFails")
+
+
 def test_alert_about_backups_fires_if_none_has_ever_succeeded() -> None:
     assert "kube_cronjob_created" in matchers("KaisBackupMissing")
 
