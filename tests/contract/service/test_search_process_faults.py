@@ -132,13 +132,21 @@ def wait_until(condition: Callable[[], Any]) -> Any:
 
 def search_processes(served: Service) -> list[int]:
     tasks = list(Path(f"/proc/{served.process.pid}/task").iterdir())
-    children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    children = [int(pid) for task in tasks for pid in proc_text(task / "children").split()]
     return [pid for pid in children if is_search_process(pid)]
 
 
 def is_search_process(pid: int) -> bool:
-    command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b"search_process" in command and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    state = proc_text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1]
+    return "search_process" in proc_text(Path(f"/proc/{pid}/cmdline")) and state != ["Z"]
+
+
+def proc_text(path: Path) -> str:
+    """Return a file of a process or thread; "" if it has ended since it was listed."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def metric(served: Service, sample: str) -> float:
