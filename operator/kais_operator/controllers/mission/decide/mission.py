@@ -250,7 +250,7 @@ def _continue_run(
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
-    limits = [outcome.start_deadline(mission, None, now=now)] if is_late else []
+    limits = [outcome.next_start_deadline(observed, now=now)] if is_late else []
     limits.append(outcome.deadline(mission, attempt_list))
     return _plan(
         evaluated,

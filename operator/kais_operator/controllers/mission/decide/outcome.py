@@ -17,6 +17,7 @@ from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
+    attempt_pods,
     attempt_record,
     attempt_state,
     check_results,
@@ -105,15 +106,38 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
         if last.is_started or last.is_over or is_held:
             return None
         return (last.pod_startable_at or last.started_at) + limit
+    return _accepted_at(mission, now) + limit
+
+
+def next_start_deadline(observed: MissionObserved, *, now: datetime) -> datetime | None:
+    """Return the deadline of a mission without an attempt; it may have had one, whose Job is gone.
+
+    Such a mission had started, so its time counts from when the pods of that Job have to end, or
+    from the timeout while they work or are gone: nothing records when the Job was deleted.
+    """
+    mission, restarting = observed.mission, observed.history.restarting
+    if restarting is None:
+        return start_deadline(mission, None, now=now)
+    limit = durations.parse(mission.spec.start_deadline)
+    ends = [
+        attempt_state.parse_time(pod["metadata"].get("deletionTimestamp"))
+        for pod in observed.pods
+        if not attempt_pods.has_ended(pod)
+    ]
+    terminating = [each for each in ends if each is not None]
+    timeout_at = restarting.started_at + durations.parse(mission.spec.completion.timeout)
+    is_terminating = bool(ends) and len(terminating) == len(ends)
+    base = max(terminating) if is_terminating else timeout_at
+    return max(base, _accepted_at(mission, now)) + limit
+
+
+def _accepted_at(mission: Mission, now: datetime) -> datetime:
     created_at = mission.metadata.creation_timestamp or now
-    return max(created_at, _accepted_at(mission) or created_at) + limit
-
-
-def _accepted_at(mission: Mission) -> datetime | None:
     try:
-        return annotation_values.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
+        stamped = annotation_values.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
     except ValueError:
-        return None  # the annotation was edited
+        stamped = None  # the annotation was edited
+    return max(created_at, stamped or created_at)
 
 
 def _decide(
@@ -149,10 +173,15 @@ def _outcome_before_start(
     obstacle = obstacle or _refused_write(observed)
     if cancelled is not None or obstacle is None:
         return cancelled
-    limit = start_deadline(mission, None, now=now)
+    limit = next_start_deadline(observed, now=now)
     if limit is None or now < limit or unsupported(mission, observed.team) is not None:
         return None
-    message = f"not started within {mission.spec.start_deadline}: {obstacle.message}"
+    problem = (
+        f"not started within {mission.spec.start_deadline}"
+        if restarting is None
+        else f"attempt {restarting.number}, whose Job is gone, did not start again in time"
+    )
+    message = f"{problem}: {obstacle.message}"
     return Outcome.INFRASTRUCTURE_FAILED, message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
+from kais.resources.field_types import rfc3339
 from kais_operator import errors
 from kais_operator.controllers.mission.decide import cost_gate
+from kais_operator.controllers.mission.observe import mission as missions
+from kais_operator.planning import children
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, status
@@ -540,3 +544,52 @@ async def test_pods_of_a_job_that_someone_deleted_count_for_a_later_attempt() ->
     third = teams.gated_pod(fake, "c", 2)
     await teams.settle(fake)
     assert (gates(fake, third), max_cost(fake, third)) == ([], "0.2")
+
+
+def delete_job_with_terminating_pod(fake: FakeWorld, pod: ObjectRef) -> None:
+    """Do what a person and the garbage collector do; the pod has 30 s to end."""
+    fake.cluster.remove(teams.job_ref())
+    fake.cluster.edit(pod, {"metadata": {"finalizers": ["kubelet"]}})
+    fake.cluster.remove(pod)
+    ends_at = rfc3339(fake.clock.now() + timedelta(seconds=30))
+    fake.cluster.edit(pod, {"metadata": {"deletionTimestamp": ends_at}})
+
+
+async def requeue_after(fake: FakeWorld) -> timedelta | None:
+    seen = await missions.CONTROLLER.observe(fake.world, MISSION)
+    assert seen is not None
+    return missions.CONTROLLER.decide(seen.observed, fake.clock.now()).requeue_after
+
+
+@pytest.mark.parametrize("age", [60, 360, 11 * 60], ids=["young", "old", "after the timeout"])
+async def test_run_waits_for_the_pod_of_a_job_that_someone_deleted(age: int) -> None:
+    """The start deadline counts from the end of the pod's grace period."""
+    fake, first = await with_working_pod(completion={"timeout": "10m"})
+    fake.clock.advance(age)
+    delete_job_with_terminating_pod(fake, first)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    assert condition(fake, "Started")[2] == "Pod/demo/pod-a has not ended yet"
+    assert await requeue_after(fake) == children.RETRY_INTERVAL
+    evict(fake, first, cost="0.2")
+    fake.cluster.vanish(first)
+    await teams.settle(restarted(fake))
+    assert (status(fake)["attempt"], status(fake).get("outcome")) == (1, None)
+    assert teams.job_ref() in fake.cluster.refs("Job")
+
+
+async def test_run_ends_if_the_pod_of_a_deleted_job_stays() -> None:
+    """Its node may be gone."""
+    fake, first = await with_working_pod(completion={"timeout": "10m"})
+    fake.clock.advance(360)
+    delete_job_with_terminating_pod(fake, first)
+    fake.clock.advance(30 + 5 * 60 - 1)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], counted(fake)) == ("InfrastructureFailed", "0.5")
+    assert condition(fake, "Succeeded")[2] == (
+        "attempt 1, whose Job is gone, did not start again in time: "
+        "Pod/demo/pod-a has not ended yet"
+    )

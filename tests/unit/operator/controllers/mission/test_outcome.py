@@ -17,6 +17,7 @@ from kais_operator.controllers.mission.decide.attempt_state import Attempt, Stat
 from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import Ledger, MissionObserved
+from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
 from knowledge_client import models
 
 ACCEPTED = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -41,6 +42,8 @@ class Case:
     refused_write: str | None = None
     ledger_outcome: str | None = None
     max_attempts: int = 2
+    restarting: Attempt | None = None
+    pods: tuple[dict[str, Any], ...] = ()
 
 
 def attempt(state: State, number: int = 1, **fields: Any) -> Attempt:
@@ -53,6 +56,9 @@ WAITING = attempt(State.WAITING, is_started=False)
 SUCCEEDED = attempt(State.SUCCEEDED, finished_at=TIME, end_message="the task succeeded")
 FAILED = attempt(State.FAILED, finished_at=TIME, end_message="exit code 3", exit_code=3)
 FAILED_AGAIN = replace(FAILED, number=2)
+POD_ENDS = STARTED + timedelta(minutes=20)
+TERMINATING = {"metadata": {"deletionTimestamp": POD_ENDS.isoformat()}}
+WORKING: dict[str, Any] = {"metadata": {}}
 NO_CELL = NotReady(Reason.CELL_NOT_FOUND, "Cell/demo/solo does not exist; create it")
 
 CASES: dict[str, Case] = {
@@ -93,6 +99,38 @@ CASES: dict[str, Case] = {
     ),
     "the start deadline counts against nobody when nothing stands in the way": Case(
         None, now=AFTER_START_DEADLINE
+    ),
+    "a run whose Job is gone had started, so it may wait until its timeout": Case(
+        None, obstacle=NO_CELL, now=AFTER_TIMEOUT, restarting=RUNNING
+    ),
+    "a run whose Job is gone ends if it cannot start after its timeout": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 1, whose Job is gone, did not start again in time: {NO_CELL.message}",
+        ),
+        obstacle=NO_CELL,
+        now=AFTER_TIMEOUT + timedelta(minutes=5),
+        restarting=RUNNING,
+    ),
+    "a run waits for the pods of a Job that is gone, whatever the timeout is": Case(
+        None,
+        obstacle=NO_CELL,
+        now=POD_ENDS + timedelta(minutes=4),
+        restarting=RUNNING,
+        pods=(TERMINATING,),
+    ),
+    "a run ends if a pod of a Job that is gone has not ended in time": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 1, whose Job is gone, did not start again in time: {NO_CELL.message}",
+        ),
+        obstacle=NO_CELL,
+        now=POD_ENDS + timedelta(minutes=5),
+        restarting=RUNNING,
+        pods=(TERMINATING,),
+    ),
+    "a pod of a Job that is gone may work until the timeout": Case(
+        None, obstacle=NO_CELL, now=AFTER_TIMEOUT, restarting=RUNNING, pods=(WORKING,)
     ),
     "an attempt that succeeded is a success, even after the timeout": Case(
         ("Succeeded", "attempt 1: the task succeeded"),
@@ -205,7 +243,11 @@ def ledger_of(case: Case) -> Ledger:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_outcome(case: Case) -> None:
     observed = MissionObserved(
-        mission_of(case), ledger=ledger_of(case), refused_write=case.refused_write
+        mission_of(case),
+        pods=case.pods,
+        ledger=ledger_of(case),
+        refused_write=case.refused_write,
+        history=AttemptHistory(restarting=case.restarting),
     )
     decided = outcome.decide_outcome(observed, case.attempts, obstacle=case.obstacle, now=case.now)
     actual = None if decided is None else (decided.outcome.value, decided.message)
