@@ -11,13 +11,15 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
+from kais.resources.field_types import rfc3339
 from kais_operator import errors
 from kais_operator.apply import executor
 from kais_operator.controllers.mission.observe import mission as missions
@@ -49,6 +51,13 @@ VERBS = (
 )  # fmt: skip
 STEP = st.tuples(st.sampled_from(VERBS), st.integers(0, 2), st.integers(0, 4))
 HISTORY = st.lists(STEP, min_size=30, max_size=70)
+OLD_JOB_IS_DELETED = [
+    *[("work", 0, 1)] * 3,
+    *[("wait", 0, 3)] * 2,
+    ("lose the job", 0, 4),
+    *[("pass", 0, 0)] * 2,
+]
+"""A person deletes the Job of a run that is older than its start deadline; its pod terminates."""
 SETTINGS = settings(
     max_examples=15,
     deadline=None,
@@ -182,7 +191,7 @@ class History:
         if verb == "create":
             self.create_pod(ref, at_most=2 if part == 1 else 1)
         elif verb == "lose the job":
-            self.lose_jobs(ref)
+            self.lose_jobs(ref, at_once=2 * part < 1)
         elif verb == "remove":
             for ended in [pod for pod in self.existing(ref) if pod.has_ended][:1]:
                 self.remove(ref, ended)
@@ -282,14 +291,23 @@ class History:
         """Remove a pod; its report is lost unless the Mission has it."""
         self.read_grants()
         pod.is_lost = not self.is_recorded(ref, pod)
-        self.fake.cluster.remove(pod.ref)
+        self.fake.cluster.vanish(pod.ref)
 
-    def lose_jobs(self, ref: ObjectRef) -> None:
-        """Let a person delete the Jobs of a mission, and thereby their pods."""
+    def lose_jobs(self, ref: ObjectRef, *, at_once: bool) -> None:
+        """Let a person delete the Jobs of a mission; their pods are gone at once, or terminate."""
         for job in self.jobs(ref):
             self.fake.cluster.remove(ObjectRef("Job", "demo", job["metadata"]["name"]))
         for pod in list(self.existing(ref)):
-            self.remove(ref, pod)
+            if at_once:
+                self.remove(ref, pod)
+            else:
+                self.terminate(pod)
+
+    def terminate(self, pod: PodFate) -> None:
+        """Delete a pod, which has 30 s to end."""
+        self.fake.cluster.edit(pod.ref, {"metadata": {"finalizers": ["kubelet"]}})
+        ends_at = rfc3339(self.fake.clock.now() + timedelta(seconds=30))
+        self.fake.cluster.edit(pod.ref, {"metadata": {"deletionTimestamp": ends_at}})
 
     def collect_garbage(self) -> None:
         """Remove the pods whose Job is gone."""
@@ -376,6 +394,10 @@ class History:
         for ref in REFS:
             if ref.name in OWN and (run_id := self.run_of(ref)):
                 assert exposures.get(run_id, Decimal(0)) <= OWN[ref.name], f"{ref}: {exposures}"
+        for ref in REFS:
+            message = self.annotations(ref).get(labels.ENDING, "")
+            has_worked = any(p.run_id == self.run_of(ref) and p.granted for p in self.pods.values())
+            assert not (has_worked and "not started within" in message), f"{ref}: {message}"
         for run_id in exposures.keys() - is_open:
             self.check_count(run_id, counted.get(run_id, Decimal(0)))
 
@@ -454,6 +476,7 @@ async def _live(history: list[tuple[str, int, int]]) -> None:
 
 @SETTINGS
 @given(HISTORY)
+@example(OLD_JOB_IS_DELETED)
 def test_no_history_of_gated_pods_exceeds_a_limit_or_counts_twice(
     history: list[tuple[str, int, int]],
 ) -> None:
