@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from pathlib import Path
@@ -63,14 +64,19 @@ def test_connection_of_the_event_loop_would_be_seen(tmp_path: Path) -> None:
         with serving(tmp_path / "knowledge.db", script) as (process, _):
             elsewhere.settimeout(30)
             connection, _ = elsewhere.accept()
-            assert "127.0.0.2" in peers(process.pid)
-            connection.close()
+            with connection:
+                assert "127.0.0.2" in peers(process.pid)
 
 
 def peers(process_id: int) -> set[str]:
     """List whom a process has connections with, by TCP and UDP."""
-    links = [str(entry.readlink()) for entry in Path(f"/proc/{process_id}/fd").iterdir()]
-    own_sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+    own_sockets = set()
+    for entry in Path(f"/proc/{process_id}/fd").iterdir():
+        # The process may close a file between the list and the read of its link.
+        with contextlib.suppress(FileNotFoundError):
+            link = str(entry.readlink())
+            if link.startswith("socket:["):
+                own_sockets.add(link[8:-1])
     results = set()
     for kind in ("tcp", "tcp6", "udp", "udp6"):
         table = Path(f"/proc/{process_id}/net/{kind}")
