@@ -301,10 +301,12 @@ class History:
             if at_once:
                 self.remove(ref, pod)
             else:
-                self.terminate(pod)
+                self.terminate(ref, pod)
 
-    def terminate(self, pod: PodFate) -> None:
-        """Delete a pod, which has 30 s to end."""
+    def terminate(self, ref: ObjectRef, pod: PodFate) -> None:
+        """Delete a pod, which has 30 s to end; without its Job, nobody reads its report."""
+        self.read_grants()
+        pod.is_lost = not self.is_recorded(ref, pod)
         self.fake.cluster.edit(pod.ref, {"metadata": {"finalizers": ["kubelet"]}})
         ends_at = rfc3339(self.fake.clock.now() + timedelta(seconds=30))
         self.fake.cluster.edit(pod.ref, {"metadata": {"deletionTimestamp": ends_at}})
