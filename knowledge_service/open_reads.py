@@ -10,21 +10,28 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 
-class OpenSearches:
-    """Numbers the searches that run in another process. Used by several threads."""
+class _Numbered:
+    """What has begun and not ended yet: its number, and when it began, by `time.monotonic`."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._begin_s: dict[int, float] = {}
-        self._search_ended = threading.Condition()
-        self.waiting = 0
-        """How many erasures wait now."""
 
     def begin(self) -> int:
-        """Return the number of a search that begins now; call `end` with it."""
+        """Return the number of what begins now; call `end` with it."""
         number = next(self._numbers)
         self._begin_s[number] = time.monotonic()
         return number
+
+
+class OpenSearches(_Numbered):
+    """Numbers the searches that run in another process. Used by several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._search_ended = threading.Condition()
+        self.waiting = 0
+        """How many erasures wait now."""
 
     def end(self, number: int) -> None:
         """End a search: its result is delivered."""
@@ -48,19 +55,12 @@ class OpenSearches:
             self.waiting -= 1
 
 
-class OpenReads:
+class OpenReads(_Numbered):
     """The reads whose response is not sent yet. Use it from one event loop only."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._begin_s: dict[int, float] = {}
+        super().__init__()
         self._waiting: list[tuple[set[int], asyncio.Future[None]]] = []
-
-    def begin(self) -> int:
-        """Return the number of a read that begins now; call `end` with it."""
-        number = next(self._numbers)
-        self._begin_s[number] = time.monotonic()
-        return number
 
     def end(self, number: int) -> None:
         """End a read: its response is sent."""
