@@ -8,13 +8,12 @@ judges the verification by a model instead; `--help` shows its options.
 
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
+from bench import verification
+from bench.labelled_pairs import LABELS, Pair, pairs
 from knowledge_service.extraction.evidence import check
 
 DATA = Path("tests/unit/knowledge_service/data")
@@ -24,24 +23,7 @@ TUNING = (
     "evidence_pairs_varied",
     "evidence_pairs_tuning",
 )
-LABELS = ("supported", "invented", "negated", "number")
 FOLDS, PARTITIONS, PENALTY = 10, 5, 1.0
-
-
-@dataclass(frozen=True)
-class Pair:
-    file: str
-    record_no: int
-    record: list[str]
-    label: str
-    statement: str
-
-
-def pairs(file: Path) -> Iterator[Pair]:
-    for number, entry in enumerate(yaml.safe_load(file.read_text("utf-8"))):
-        for label in LABELS:
-            for statement in entry.get(label, []):
-                yield Pair(file.stem, number, entry["record"], label, statement)
 
 
 def fit(sizes: np.ndarray, supported: np.ndarray) -> tuple[np.ndarray, float]:
@@ -111,8 +93,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["verify"]:
-        from bench import verification
-
         verification.main(sys.argv[2:])
     else:
         main()

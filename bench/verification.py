@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from bench.evidence import LABELS, Pair, pairs
 from bench.figures import table
+from bench.labelled_pairs import LABELS, Pair, pairs
 from knowledge_service.domain import extraction_verdicts, extraction_verification
 from knowledge_service.domain.extraction_answer import MalformedAnswer
 from knowledge_service.domain.extraction_verification import Statement
