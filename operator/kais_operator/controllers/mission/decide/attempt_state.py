@@ -234,18 +234,39 @@ def _pod_usages(job: Body, pods: Sequence[Body]) -> dict[str, AgentUsage | None]
     """Return what the pods of a Job that work or have worked report, by their UIDs."""
     usages: dict[str, AgentUsage | None] = {}
     for pod in pods:
-        state = attempt_pods.container_state(pod, base_pod_spec.TASK)
-        ended = state.get("terminated") or {}
-        report = agent_results.parse(ended.get("message") or "")
-        if report is not None:
-            usages[pod["metadata"]["uid"]] = mind_usage.bounded(report.usage)
-        elif _is_mind_job(job) and ended and ended.get("reason") != attempt_pods.NEVER_SEEN:
-            usages[pod["metadata"]["uid"]] = _NO_USAGE
-        elif _is_mind_job(job) and attempt_pods.has_started(pod, base_pod_spec.TASK):
-            usages[pod["metadata"]["uid"]] = None
-        elif cost_gate.was_free(job, pod):
-            usages[pod["metadata"]["uid"]] = _NO_USAGE
+        usage = _final_usage(pod, is_mind=_is_mind_job(job))
+        if usage is None and cost_gate.was_free(job, pod):
+            usage = _NO_USAGE
+        is_working = _is_mind_job(job) and attempt_pods.has_started(pod, base_pod_spec.TASK)
+        if usage is not None or is_working:
+            usages[pod["metadata"]["uid"]] = usage
     return usages
+
+
+def reported_without_job(
+    recorded: Mapping[str, AgentUsage | None], pods: Sequence[Body]
+) -> dict[str, AgentUsage | None]:
+    """Add to the record of an attempt what its pods report after its Job was deleted.
+
+    Only recorded pods count: anyone may create a pod with the label of the mission.
+    """
+    usages = dict(recorded)
+    for pod in pods:
+        uid = pod["metadata"]["uid"]
+        if uid in recorded and recorded[uid] is None:
+            usage = _final_usage(pod, is_mind=True)
+            usages[uid] = _NO_USAGE if usage is None and cost_gate.never_starts(pod) else usage
+    return usages
+
+
+def _final_usage(pod: Body, *, is_mind: bool) -> AgentUsage | None:
+    """Return what the task of a pod has used in all; None if that is unknown, or it works."""
+    ended = attempt_pods.container_state(pod, base_pod_spec.TASK).get("terminated") or {}
+    report = agent_results.parse(ended.get("message") or "")
+    if report is not None:
+        return mind_usage.bounded(report.usage)
+    has_ended = bool(ended) and ended.get("reason") != attempt_pods.NEVER_SEEN
+    return _NO_USAGE if is_mind and has_ended else None
 
 
 def _has_lost_report(attempt: Attempt, usages: Mapping[str, AgentUsage | None]) -> bool:

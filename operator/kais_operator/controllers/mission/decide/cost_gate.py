@@ -158,13 +158,17 @@ def opened_at(pod: Body) -> datetime | None:
 
 
 def was_free(job: Body, pod: Body) -> bool:
-    """Whether a pod of an attempt under a limit never starts its task, or never started it.
+    """Whether a pod of an attempt under a limit never starts its task, or never started it."""
+    return limit_of(job) is not None and never_starts(pod)
+
+
+def never_starts(pod: Body) -> bool:
+    """Whether a pod has not started its task and will not.
 
     A gate is not opened any more when its pod is being deleted.
     """
     is_deleted_gated = _is_gated(pod) and "deletionTimestamp" in pod["metadata"]
-    has_ended = is_deleted_gated or attempt_pods.has_ended(pod)
-    return limit_of(job) is not None and has_ended and not _is_started(pod)
+    return (is_deleted_gated or attempt_pods.has_ended(pod)) and not _is_started(pod)
 
 
 def _is_gated(pod: Body) -> bool:

@@ -298,7 +298,8 @@ def _with_adjusted_reservation(
 def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> list[Action]:
     """Record final results on the mission, and delete the running Jobs of ended attempts."""
     mission = observed.mission
-    if not any(_has_final_results(attempt) for attempt in attempt_list):
+    has_results = any(_has_final_results(attempt) for attempt in attempt_list)
+    if not has_results and observed.history.restarting is None:
         return []
     annotation = run_history_annotation.serialise(observed.history.with_restarting(attempt_list))
     actions: list[Action] = []

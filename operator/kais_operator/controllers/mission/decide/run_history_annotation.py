@@ -95,7 +95,7 @@ def read_history(
         refused_pods=refused_pods,
         now=now,
     )
-    recorded = read(mission)
+    recorded = [_with_reports(summary, pods) for summary in read(mission)]
     joined = tuple(merge(live, recorded))
     number = joined[-1].number if joined else 0
     return AttemptHistory(
@@ -143,6 +143,14 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
                 counted, review=summary.review, approvals=summary.approvals
             )
     return [by_number[number] for number in sorted(by_number)]
+
+
+def _with_reports(summary: AttemptSummary, pods: Sequence[Body]) -> AttemptSummary:
+    """Add what pods of an open attempt report whose Job is gone."""
+    if summary.is_over or None not in summary.pod_usages.values():
+        return summary
+    usages = attempt_state.reported_without_job(summary.pod_usages, pods)
+    return replace(summary, pod_usages=usages)
 
 
 def _has_only_pods(summary: AttemptSummary) -> bool:

@@ -81,9 +81,9 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     is_recorded = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = MissionTeam() if is_recorded else await _team(world, mission)
-    pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
+    pods = () if has_ended else await _pods(world, mission, team, fresh=is_late)
     if not has_ended and not is_late and _has_unseen_end(mission, jobs, pods):
-        pods = await _pods(world, mission, jobs, team, fresh=True)
+        pods = await _pods(world, mission, team, fresh=True)
     refused_pods = {} if has_ended else await _refused_pods(world, jobs, pods)
     observed = MissionObserved(
         mission=mission,
@@ -258,7 +258,7 @@ async def _with_open_work(world: World, observed: MissionObserved) -> MissionObs
         return observed
     if not service_check_attempts.is_service_attempt(cell):
         return observed
-    pods = await _pods(world, observed.mission, (), observed.team, fresh=False)
+    pods = await _pods(world, observed.mission, observed.team, fresh=False)
     container = checks.running_container(pods)
     if container is None or container.uid != last.pod_uid:
         return observed
@@ -320,14 +320,15 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
 
 
 async def _pods(
-    world: World, mission: Mission, jobs: Sequence[Body], team: MissionTeam, *, fresh: bool
+    world: World, mission: Mission, team: MissionTeam, *, fresh: bool
 ) -> Sequence[Body]:
-    """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
+    """Read the pods of the mission's Jobs, or those of a cell that keeps running.
+
+    A Job, or an earlier mission of the same name, may be gone while its pods still work.
+    """
     cell = entrypoint.entrypoint_cell(mission, team)
     if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
         return await _service_pods(world, cell, fresh=fresh)
-    if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
-        return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
     return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
 
