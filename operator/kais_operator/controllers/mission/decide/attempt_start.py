@@ -146,7 +146,7 @@ def _job(
 ) -> Body:
     mission = observed.mission
     previous = attempts[-1] if attempts else None
-    limit = outcome.deadline(mission, attempts)
+    limit = outcome.deadline(mission, observed.history.with_restarting(attempts))
     timeout = durations.parse(mission.spec.completion.timeout)
     remaining = limit - now if limit is not None else timeout
     entrypoint_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None

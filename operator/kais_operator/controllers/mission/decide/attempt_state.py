@@ -63,7 +63,7 @@ class Attempt:
         number: counts from 1.
         job: the Job as read; None when it is gone, or the attempt has no Job (see `is_exec`).
         state: the state; Lost means that the cluster failed, and not the work.
-        started_at: when its Job was created.
+        started_at: when its first Job was created.
         finished_at: when its Job ended; None until then.
         problem_reason: why its pod does not start or work; None without a problem.
         end_message: describes the problem or the end, by the kubelet, the scheduler or kais.
@@ -135,6 +135,12 @@ class Attempt:
         if self.state is State.CHECKING:
             return not self.is_exec and all(result.is_final for result in self.checks)
         return self.state is State.RUNNING and self.exit_code is not None
+
+    @property
+    def job_created_at(self) -> datetime:
+        """When its Job was created, which is later than its start if an earlier one was deleted."""
+        created = (self.job or {}).get("metadata", {}).get("creationTimestamp")
+        return parse_time(created) or self.started_at
 
     @property
     def job_name(self) -> str | None:

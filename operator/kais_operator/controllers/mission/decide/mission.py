@@ -249,9 +249,9 @@ def _continue_run(
         actions, start_actions = _joined(mission, actions, start_actions)
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
-    is_late = last is None and not is_held_back
-    limits = [outcome.next_start_deadline(observed, now=now)] if is_late else []
-    limits.append(outcome.deadline(mission, attempt_list))
+    limits = [outcome.deadline(mission, observed.history.with_restarting(attempt_list))]
+    if not is_held_back:
+        limits += outcome.next_start_deadlines(observed, attempt_list, now=now)
     return _plan(
         evaluated,
         _with_adjusted_reservation(evaluated, [*actions, *start_actions], now),
@@ -312,7 +312,8 @@ def _has_final_results(attempt: Attempt) -> bool:
     has_results = any(result.is_final for result in attempt.checks)
     has_results = has_results or any(call.outcome is not None for call in attempt.approvals)
     has_results = has_results or bool(attempt.pod_usages)
-    return attempt.is_over or attempt.is_exec or attempt.review is not None or has_results
+    is_recorded = attempt.is_over or attempt.is_exec or attempt.review is not None
+    return is_recorded or has_results or attempt.is_started  # its time counts without its Job too
 
 
 def _annotate(mission: Mission, annotations: Mapping[str, str | None]) -> PatchMetadata:
@@ -362,7 +363,7 @@ def _await_attempt(
     actions += next_actions
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     if attempt_state.is_without_pod(last, observed.pods):
-        podless_for = now - last.started_at
+        podless_for = now - last.job_created_at
         retry_after = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
     limits = [
         outcome.deadline(mission, attempt_list),

@@ -57,6 +57,7 @@ def decide_outcome(
     if verdict is None:
         return None
     outcome, message = verdict
+    attempts = observed.history.with_restarting(attempts)
     last = attempts[-1] if attempts else None
     last_ended_at = last.finished_at if last is not None and last.is_over else None
     facts_map = observed.maps.get(last.job_name or "") if last is not None else None
@@ -70,13 +71,16 @@ def decide_outcome(
         receipt=receipt or (last.receipt if last is not None else None),
         injected=injected,
         last_attempt=last.number if last is not None else 0,
-        usage=attempt_record.run_usage(observed.history.with_restarting(attempts)),
+        usage=attempt_record.run_usage(attempts),
         review_usage=attempt_record.review_usage(attempts),
     )
 
 
 def deadline(mission: Mission, attempts: Sequence[Attempt]) -> datetime | None:
-    """Return when `completion.timeout`, which covers all attempts, ends; None before the first."""
+    """Return when `completion.timeout`, which covers all attempts, ends; None before the first.
+
+    `attempts` includes one that starts again.
+    """
     if not attempts:
         return None
     return attempts[0].started_at + durations.parse(mission.spec.completion.timeout)
@@ -105,30 +109,50 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
         is_held = attempt_state.awaits_open_gate(last) or attempt_state.awaits_replacement(last)
         if last.is_started or last.is_over or is_held:
             return None
-        return (last.pod_startable_at or last.started_at) + limit
+        return (last.pod_startable_at or last.job_created_at) + limit
     return _accepted_at(mission, now) + limit
 
 
-def next_start_deadline(observed: MissionObserved, *, now: datetime) -> datetime | None:
-    """Return the deadline of a mission without an attempt; it may have had one, whose Job is gone.
+def next_start_deadlines(
+    observed: MissionObserved, attempts: Sequence[Attempt], *, now: datetime
+) -> list[datetime]:
+    """Return when a start may become overdue that waits for an obstacle; none after an attempt."""
+    restarting = observed.history.restarting
+    if restarting is not None:
+        return [_restart_deadline(observed, restarting), _report_deadline(observed, restarting)]
+    limit = start_deadline(observed.mission, None, now=now) if not attempts else None
+    return [limit] if limit is not None else []
 
-    Such a mission had started, so its time counts from when the pods of that Job have to end, or
-    from the timeout while they work or are gone: nothing records when the Job was deleted.
+
+def _restart_deadline(observed: MissionObserved, restarting: Attempt) -> datetime:
+    """Return when an attempt whose Job is gone has to start again if an obstacle prevents it.
+
+    The time counts from when the pods of that Job have to end. While they work, or are gone, only
+    the time of the run counts: nothing records when the Job was deleted.
     """
-    mission, restarting = observed.mission, observed.history.restarting
-    if restarting is None:
-        return start_deadline(mission, None, now=now)
-    limit = durations.parse(mission.spec.start_deadline)
+    ends_at, limit = _pods_end_at(observed), _report_deadline(observed, restarting)
+    start_limit = durations.parse(observed.mission.spec.start_deadline)
+    return limit if ends_at is None else min(limit, ends_at + start_limit)
+
+
+def _report_deadline(observed: MissionObserved, restarting: Attempt) -> datetime:
+    """Return when the time of a run ends whose Job is gone: its pods may report until they end."""
+    attempts = observed.history.with_restarting(observed.history.attempts)
+    limit = deadline(observed.mission, attempts) or restarting.started_at
+    ends_at = _pods_end_at(observed)
+    is_working = any(not attempt_pods.has_ended(pod) for pod in observed.pods) and ends_at is None
+    return limit + JOB_STATUS_GRACE if is_working else max(limit, ends_at or limit)
+
+
+def _pods_end_at(observed: MissionObserved) -> datetime | None:
+    """Return when the last pod has to end; None without one, or if one is not being deleted."""
     ends = [
         attempt_state.parse_time(pod["metadata"].get("deletionTimestamp"))
         for pod in observed.pods
         if not attempt_pods.has_ended(pod)
     ]
     terminating = [each for each in ends if each is not None]
-    timeout_at = restarting.started_at + durations.parse(mission.spec.completion.timeout)
-    is_terminating = bool(ends) and len(terminating) == len(ends)
-    base = max(terminating) if is_terminating else timeout_at
-    return max(base, _accepted_at(mission, now)) + limit
+    return max(terminating) if terminating and len(terminating) == len(ends) else None
 
 
 def _accepted_at(mission: Mission, now: datetime) -> datetime:
@@ -152,37 +176,50 @@ def _decide(
         # The ledger is final: a lost stamp must not give the same run another outcome.
         message = f"the knowledge service recorded the outcome {ledger.outcome}"
         return Outcome(ledger.outcome), message
-    if not attempts:
-        return _outcome_before_start(observed, obstacle, now)
-    if attempts[-1].is_over:
-        return _outcome_after_attempt(observed, attempts, now)
-    return _outcome_while_running(observed, attempts, now)
+    if attempts and not attempts[-1].is_over:
+        return _outcome_while_running(observed, attempts, now)
+    verdict = _outcome_after_attempt(observed, attempts, now) if attempts else None
+    if verdict is not None:
+        return verdict
+    if observed.history.restarting is not None:
+        return _outcome_before_restart(observed, observed.history.restarting, obstacle, now)
+    if attempts:
+        limit = deadline(observed.mission, attempts)
+        return _outcome_between_attempts(observed, attempts[-1], limit, now)
+    return _outcome_before_start(observed, obstacle, now)
 
 
 def _outcome_before_start(
     observed: MissionObserved, obstacle: NotReady | None, now: datetime
 ) -> _OutcomeAndMessage | None:
     mission = observed.mission
-    restarting = observed.history.restarting
-    cancelled = _cancellation(
-        mission,
-        "before it started"
-        if restarting is None
-        else f"before attempt {restarting.number}, whose Job is gone, started again",
-    )
+    cancelled = _cancellation(mission, "before it started")
     obstacle = obstacle or _refused_write(observed)
     if cancelled is not None or obstacle is None:
         return cancelled
-    limit = next_start_deadline(observed, now=now)
+    limit = start_deadline(mission, None, now=now)
     if limit is None or now < limit or unsupported(mission, observed.team) is not None:
         return None
-    problem = (
-        f"not started within {mission.spec.start_deadline}"
-        if restarting is None
-        else f"attempt {restarting.number}, whose Job is gone, did not start again in time"
-    )
-    message = f"{problem}: {obstacle.message}"
+    message = f"not started within {mission.spec.start_deadline}: {obstacle.message}"
     return Outcome.INFRASTRUCTURE_FAILED, message
+
+
+def _outcome_before_restart(
+    observed: MissionObserved, restarting: Attempt, obstacle: NotReady | None, now: datetime
+) -> _OutcomeAndMessage | None:
+    mission, subject = observed.mission, f"attempt {restarting.number}, whose Job is gone,"
+    cancelled = _cancellation(mission, f"before {subject} started again")
+    if cancelled is not None:
+        return cancelled
+    obstacle = obstacle or _refused_write(observed)
+    if obstacle is not None and now >= _restart_deadline(observed, restarting):
+        message = f"{subject} did not start again in time: {obstacle.message}"
+        return Outcome.INFRASTRUCTURE_FAILED, message
+    if now < _report_deadline(observed, restarting):
+        return None
+    timeout = mission.spec.completion.timeout
+    message = f"the {timeout} for all attempts ran out before {subject} started again"
+    return Outcome.TIMED_OUT, message
 
 
 def _refused_write(observed: MissionObserved) -> NotReady | None:
@@ -214,12 +251,18 @@ def _outcome_after_attempt(
         reason = _narrowest_limit(observed, last, now)
         return Outcome.BUDGET_EXCEEDED, f"attempt {last.number}: {message}{reason}"
     max_attempts = mission.spec.completion.max_attempts
-    limit = deadline(mission, attempts)
-    if last.number < max_attempts:
-        is_late = limit is not None and now >= limit
-        late = (Outcome.TIMED_OUT, _timeout_message(mission, last)) if is_late else None
-        return _cancellation(mission, f"after attempt {last.number} failed") or late
-    return Outcome.FAILED, f"attempt {last.number} of {max_attempts} failed: {message}"
+    if last.number >= max_attempts:
+        return Outcome.FAILED, f"attempt {last.number} of {max_attempts} failed: {message}"
+    return None
+
+
+def _outcome_between_attempts(
+    observed: MissionObserved, last: Attempt, limit: datetime | None, now: datetime
+) -> _OutcomeAndMessage | None:
+    cancelled = _cancellation(observed.mission, f"after attempt {last.number} failed")
+    is_late = limit is not None and now >= limit
+    late = (Outcome.TIMED_OUT, _timeout_message(observed.mission, last)) if is_late else None
+    return cancelled or late
 
 
 def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) -> str:

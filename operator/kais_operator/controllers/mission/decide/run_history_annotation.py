@@ -119,11 +119,24 @@ def serialise(history: Sequence[Attempt]) -> str:
     """Serialise the attempts so far for the annotation."""
     summaries = attempt_record.summarise_all(history)
     last = summaries[-1]
-    if not last.is_over:  # its message still changes
-        last = replace(last, end_message="")
-    if last.state is State.WAITING:  # a pod is recorded before it starts, and not again when it has
-        last = replace(last, state=State.RUNNING, is_started=True)
+    if not last.is_over:
+        last = _without_changes(last)
     return _json([attempt_record.dump(summary) for summary in (*summaries[:-1], last)])
+
+
+def _without_changes(summary: AttemptSummary) -> AttemptSummary:
+    """Leave out what still changes in an open attempt and is read again from its pod.
+
+    A pod is recorded before it starts, and not again when it has started or ended.
+    """
+    checks = tuple(result for result in summary.checks if result.is_final)
+    summary = replace(summary, end_message="", checks=checks)
+    if not starts_again(summary):
+        return summary
+    return AttemptSummary(
+        summary.number, State.RUNNING, summary.started_at, None, "",
+        usage=summary.usage, pod_usages=summary.pod_usages, reserved=summary.reserved,
+    )  # fmt: skip
 
 
 def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> list[Attempt]:
@@ -131,7 +144,7 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
     by_number = {attempt.number: attempt for attempt in attempts}
     for summary in summaries:
         live = by_number.get(summary.number)
-        if live is None and _has_only_pods(summary):
+        if live is None and starts_again(summary):
             continue
         if live is None or summary.is_over:
             by_number[summary.number] = _from_summary(
@@ -140,7 +153,10 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
         else:
             counted = attempt_state.with_pod_usages(live, summary.pod_usages)
             by_number[summary.number] = replace(
-                counted, review=summary.review, approvals=summary.approvals
+                counted,
+                started_at=min(live.started_at, summary.started_at),
+                review=summary.review,
+                approvals=summary.approvals,
             )
     return [by_number[number] for number in sorted(by_number)]
 
@@ -153,8 +169,8 @@ def _with_reports(summary: AttemptSummary, pods: Sequence[Body]) -> AttemptSumma
     return replace(summary, pod_usages=usages)
 
 
-def _has_only_pods(summary: AttemptSummary) -> bool:
-    """Whether an open attempt is recorded only for its pods; it starts again without its Job."""
+def starts_again(summary: AttemptSummary) -> bool:
+    """Whether an attempt has no result yet; it starts again if its Job is gone."""
     has_results = any(result.is_final for result in summary.checks)
     is_stamped = summary.is_over or summary.is_exec or summary.review is not None
     return not (is_stamped or has_results or summary.approvals)
@@ -164,9 +180,7 @@ def _restarting(live: Sequence[Attempt], summaries: Sequence[AttemptSummary]) ->
     """Return the attempt without a Job that starts again, with what its pods cost."""
     with_job = {attempt.number for attempt in live}
     without_job = (
-        summary
-        for summary in summaries
-        if _has_only_pods(summary) and summary.number not in with_job
+        summary for summary in summaries if starts_again(summary) and summary.number not in with_job
     )
     return next((_from_summary(summary, None) for summary in without_job), None)
 

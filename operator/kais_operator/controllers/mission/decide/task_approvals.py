@@ -155,7 +155,7 @@ def poll(
     asking = observed.asking_pod
     if asking is None:
         return (), None
-    age = now - attempt.started_at
+    age = now - attempt.job_created_at
     interval = min(max(age / 4, _SHORTEST_POLL), _LONGEST_POLL)
     decisions = _decisions(observed, asking)
     process = asking.process

@@ -306,7 +306,11 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     listed = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
     jobs = list(listed)
     owned = [job for job in jobs if children.controller_uid(job) == metadata.uid]
-    recorded_numbers = [summary.number for summary in run_history_annotation.read(mission)]
+    recorded_numbers = [
+        summary.number
+        for summary in run_history_annotation.read(mission)
+        if not run_history_annotation.starts_again(summary)
+    ]
     current = [job for job in owned if attempt_state.run_of(job) in (None, run_id_of(mission))]
     latest = max([*recorded_numbers, *(attempt_state.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)

@@ -104,7 +104,9 @@ def pod(phase: str, **state: Body) -> Body:
 RUNNING_POD = pod("Running", running={"startedAt": AGO.isoformat()})
 ENDED_POD = pod("Succeeded", terminated={"exitCode": 0, "message": "done"})
 FAILED_POD = pod("Failed", terminated={"exitCode": 1, "message": "no such pod"})
-WAITING_FOR_MAP = begun(JOB, RUNNING_POD)
+JUST_STARTED = begun(JOB, RUNNING_POD)
+RECORD = {labels.ATTEMPTS: run_history_annotation.serialise(JUST_STARTED.history.attempts)}
+WAITING_FOR_MAP = begun(JOB, RUNNING_POD, annotations=RECORD)
 (KNOWLEDGE_MAP,) = [
     stored(action.map_body)
     for action in mission.decide_mission(WAITING_FOR_MAP, NOW).actions
@@ -124,6 +126,7 @@ STAMP_RUN = (
     " +kais.io/traceparent"
     " finalizers=kais.io/finalizer"
 )
+RECORD_ATTEMPT = "PatchMetadata Mission/doctor +kais.io/attempts"
 STAMP_END = "PatchMetadata Mission/doctor -kais.io/attempts +kais.io/ending +kais.io/outcome"
 RELEASE = "PatchMetadata Mission/doctor finalizers="
 EVENTS = ("EmitEvent Normal Started", "EmitEvent Normal Finished")
@@ -191,6 +194,10 @@ CASES: dict[str, tuple[MissionObserved, PlanSummary]] = {
     "a run that the ledger does not know is opened": (
         replace(WORKING, ledger=Ledger()),
         PlanSummary(("PutRun open", "EmitEvent Normal Started"), working("Running"), 540),
+    ),
+    "an attempt that has started is recorded once": (
+        replace(JUST_STARTED, maps=MAPS),
+        PlanSummary((RECORD_ATTEMPT, "EmitEvent Normal Started"), working("Running"), 540),
     ),
     "an attempt without its knowledge gets it": (
         WAITING_FOR_MAP,

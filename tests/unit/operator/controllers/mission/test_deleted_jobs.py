@@ -152,3 +152,95 @@ async def test_no_job_starts_while_a_pod_of_an_earlier_mission_of_that_name_work
     fake.cluster.vanish(first)
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == [teams.job_ref()]
+
+
+@TASK
+async def test_job_of_somebody_else_with_the_name_of_the_deleted_one_is_named(
+    task: Body | None,
+) -> None:
+    fake, pod = await working(task)
+    foreign = fake.cluster.read(teams.job_ref())
+    delete_job(fake, pod)
+    fake.cluster.vanish(pod)
+    for changed in ("uid", "ownerReferences", "labels"):
+        foreign["metadata"].pop(changed)
+    fake.cluster.put(foreign)
+    await teams.settle(fake)
+    assert condition(fake, "Started")[1] == "NameTaken"
+
+
+def pod_limit_s(fake: FakeWorld) -> int:
+    return int(
+        fake.cluster.read(teams.job_ref())["spec"]["template"]["spec"]["activeDeadlineSeconds"]
+    )
+
+
+@TASK
+async def test_jobs_that_replace_a_deleted_one_share_its_time(task: Body | None) -> None:
+    fake, pod = await working(task)
+    for number, left_s in enumerate((6 * 60, 2 * 60)):
+        fake.clock.advance(4 * 60)
+        delete_job(fake, pod)
+        if task is None:
+            end_pod(fake, pod, cost="0")
+        await teams.settle(fake)
+        fake.cluster.vanish(pod)
+        await teams.settle(restarted(fake))
+        assert pod_limit_s(fake) == left_s
+        pod = await start_pod(fake, f"pod-{number}")
+    fake.clock.advance(2 * 60 + 30)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "TimedOut"
+    assert status(fake)["startedAt"] == "2026-03-01T12:00:00Z"
+
+
+@TASK
+async def test_pod_of_a_new_job_has_all_its_time_to_start(task: Body | None) -> None:
+    fake, pod = await working(task, completion={"timeout": "1h"}, startDeadline="5m")
+    fake.clock.advance(30 * 60)
+    delete_job(fake, pod)
+    fake.cluster.vanish(pod)
+    await teams.settle(fake)
+    fake.clock.advance(4 * 60)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(60)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+
+
+@TASK
+async def test_run_ends_with_its_time_when_its_job_was_deleted(task: Body | None) -> None:
+    fake, pod = await working(task)
+    fake.clock.advance(9 * 60 + 45)
+    delete_job(fake, pod)
+    await teams.settle(fake)
+    fake.clock.advance(20)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)  # the pod may report
+    if task is None:
+        end_pod(fake, pod, cost="0.2")
+    fake.cluster.vanish(pod) if task is not None else None
+    await teams.settle(restarted(fake))
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("TimedOut", 1)
+    assert status(fake).get("cost") == (0.2 if task is None else None)
+    assert condition(fake, "Succeeded")[2] == (
+        "the 10m for all attempts ran out before attempt 1, whose Job is gone, started again"
+    )
+    (entry,) = status(fake)["history"]
+    assert (entry["attempt"], entry["startedAt"]) == (1, "2026-03-01T12:00:00Z")
+    assert condition(fake, "Started")[:2] == ("True", "Started")
+
+
+@pytest.mark.parametrize("checks", [[], [{"name": "named", "type": "response"}]], ids=len)
+async def test_start_of_an_attempt_is_one_patch(checks: list[Body]) -> None:
+    fake = await mission_with_job(teams.task(), completion={"checks": checks})
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    fake.cluster.writes.clear()
+    fake.cluster.set_status(pod, teams.running())
+    await teams.settle(fake)
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "message": "done"}}
+    fake.cluster.set_status(pod, {"phase": "Succeeded", **teams.container(ended)})
+    await teams.settle(fake)
+    assert fake.cluster.writes.count(("patch", MISSION)) == 1

@@ -56,8 +56,14 @@ WAITING = attempt(State.WAITING, is_started=False)
 SUCCEEDED = attempt(State.SUCCEEDED, finished_at=TIME, end_message="the task succeeded")
 FAILED = attempt(State.FAILED, finished_at=TIME, end_message="exit code 3", exit_code=3)
 FAILED_AGAIN = replace(FAILED, number=2)
-POD_ENDS = STARTED + timedelta(minutes=20)
+RUNNING_AGAIN = replace(RUNNING, number=2)
+SECOND = timedelta(seconds=1)
+POD_ENDS_EARLY, POD_ENDS = STARTED + timedelta(minutes=2), STARTED + timedelta(minutes=20)
+TERMINATING_EARLY = {"metadata": {"deletionTimestamp": POD_ENDS_EARLY.isoformat()}}
 TERMINATING = {"metadata": {"deletionTimestamp": POD_ENDS.isoformat()}}
+NOT_AGAIN = "attempt 1, whose Job is gone, did not start again in time"
+BEFORE_AGAIN = "before attempt 2, whose Job is gone, started again"
+OUT_OF_TIME = "the 10m for all attempts ran out"
 WORKING: dict[str, Any] = {"metadata": {}}
 NO_CELL = NotReady(Reason.CELL_NOT_FOUND, "Cell/demo/solo does not exist; create it")
 
@@ -101,36 +107,81 @@ CASES: dict[str, Case] = {
         None, now=AFTER_START_DEADLINE
     ),
     "a run whose Job is gone had started, so it may wait until its timeout": Case(
-        None, obstacle=NO_CELL, now=AFTER_TIMEOUT, restarting=RUNNING
+        None, obstacle=NO_CELL, now=AFTER_TIMEOUT - SECOND, restarting=RUNNING
     ),
-    "a run whose Job is gone ends if it cannot start after its timeout": Case(
-        (
-            "InfrastructureFailed",
-            f"attempt 1, whose Job is gone, did not start again in time: {NO_CELL.message}",
-        ),
+    "a run whose Job is gone ends if it cannot start until its timeout": Case(
+        ("InfrastructureFailed", f"{NOT_AGAIN}: {NO_CELL.message}"),
         obstacle=NO_CELL,
-        now=AFTER_TIMEOUT + timedelta(minutes=5),
+        now=AFTER_TIMEOUT,
         restarting=RUNNING,
     ),
-    "a run waits for the pods of a Job that is gone, whatever the timeout is": Case(
+    "a run whose Job is gone is timed out if nothing else prevents its start": Case(
+        ("TimedOut", f"{OUT_OF_TIME} before attempt 1, whose Job is gone, started again"),
+        now=AFTER_TIMEOUT,
+        restarting=RUNNING,
+    ),
+    "the time of all attempts counts for one whose Job is gone": Case(
+        ("TimedOut", f"{OUT_OF_TIME} {BEFORE_AGAIN}"),
+        attempts=(FAILED,),
+        now=AFTER_TIMEOUT,
+        restarting=RUNNING_AGAIN,
+    ),
+    "an abort says which attempt starts again": Case(
+        (
+            "Cancelled",
+            f'{labels.ABORT} "now" ended the mission {BEFORE_AGAIN}',
+        ),
+        attempts=(FAILED,),
+        annotations=ABORT,
+        restarting=RUNNING_AGAIN,
+    ),
+    "a pod of a Job that is gone may report after the timeout, until it has to end": Case(
         None,
         obstacle=NO_CELL,
-        now=POD_ENDS + timedelta(minutes=4),
+        now=POD_ENDS - SECOND,
         restarting=RUNNING,
         pods=(TERMINATING,),
+    ),
+    "it reports no more when it had to end": Case(
+        ("InfrastructureFailed", f"{NOT_AGAIN}: {NO_CELL.message}"),
+        obstacle=NO_CELL,
+        now=POD_ENDS,
+        restarting=RUNNING,
+        pods=(TERMINATING,),
+    ),
+    "a run waits for a pod of a Job that is gone until the start deadline": Case(
+        None,
+        obstacle=NO_CELL,
+        now=POD_ENDS_EARLY + timedelta(minutes=5) - SECOND,
+        restarting=RUNNING,
+        pods=(TERMINATING_EARLY,),
     ),
     "a run ends if a pod of a Job that is gone has not ended in time": Case(
-        (
-            "InfrastructureFailed",
-            f"attempt 1, whose Job is gone, did not start again in time: {NO_CELL.message}",
-        ),
+        ("InfrastructureFailed", f"{NOT_AGAIN}: {NO_CELL.message}"),
         obstacle=NO_CELL,
-        now=POD_ENDS + timedelta(minutes=5),
+        now=POD_ENDS_EARLY + timedelta(minutes=5),
         restarting=RUNNING,
-        pods=(TERMINATING,),
+        pods=(TERMINATING_EARLY,),
     ),
-    "a pod of a Job that is gone may work until the timeout": Case(
-        None, obstacle=NO_CELL, now=AFTER_TIMEOUT, restarting=RUNNING, pods=(WORKING,)
+    "a suspended run waits on after the start deadline": Case(
+        None,
+        now=POD_ENDS_EARLY + timedelta(minutes=5),
+        restarting=RUNNING,
+        pods=(TERMINATING_EARLY,),
+    ),
+    "a pod of a Job that is gone may work until the timeout, and then report": Case(
+        None,
+        obstacle=NO_CELL,
+        now=AFTER_TIMEOUT + outcome.JOB_STATUS_GRACE - SECOND,
+        restarting=RUNNING,
+        pods=(WORKING,),
+    ),
+    "a pod that works on after that ends the run": Case(
+        ("InfrastructureFailed", f"{NOT_AGAIN}: {NO_CELL.message}"),
+        obstacle=NO_CELL,
+        now=AFTER_TIMEOUT + outcome.JOB_STATUS_GRACE,
+        restarting=RUNNING,
+        pods=(WORKING,),
     ),
     "an attempt that succeeded is a success, even after the timeout": Case(
         ("Succeeded", "attempt 1: the task succeeded"),
@@ -247,7 +298,7 @@ def test_outcome(case: Case) -> None:
         pods=case.pods,
         ledger=ledger_of(case),
         refused_write=case.refused_write,
-        history=AttemptHistory(restarting=case.restarting),
+        history=AttemptHistory(case.attempts, restarting=case.restarting),
     )
     decided = outcome.decide_outcome(observed, case.attempts, obstacle=case.obstacle, now=case.now)
     actual = None if decided is None else (decided.outcome.value, decided.message)
