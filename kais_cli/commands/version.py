@@ -34,7 +34,8 @@ def version(
 
     The kinds have no version of their own: `current` means that they have every field that this
     version of the command writes. If the operator of the chart is scaled to 0, an operator outside
-    the cluster may lead; its version is unknown, and `chart` is that of the chart.
+    the cluster may lead, or the Lease of the last pod has not run out; the version of its holder is
+    unknown, and `chart` is that of the chart.
     """
     if output_ is Format.NAME:
         raise errors.UsageError("versions have no name; use -o table, json or yaml")

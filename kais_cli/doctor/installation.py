@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kais import labels
 from kais.resources import kinds
+from kais.resources.field_types import rfc3339
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
 from kais_cli.doctor.findings import Finding, failed, ok, warning
@@ -37,10 +38,14 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True)
 class _Renewal:
-    """The last renewal of the operator's Lease: its holder, and how long ago it was."""
+    """The last renewal of the operator's Lease: its holder, how long ago, and until when it holds.
+
+    A pod that was killed has not released its Lease, so the holder may be gone already.
+    """
 
     holder: str
     age: timedelta
+    until: datetime
 
     @property
     def age_s(self) -> int:
@@ -49,6 +54,10 @@ class _Renewal:
     @property
     def is_stale(self) -> bool:
         return self.age > _LEASE_TIMEOUT
+
+    def sentence(self, now: datetime) -> str:
+        verb = "holds" if now < self.until else "held"
+        return f"{self.holder} {verb} the Lease until {rfc3339(self.until)}"
 
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
@@ -101,11 +110,16 @@ def is_scaled_to_0(cluster: Cluster, release: Release) -> bool:
 
 
 def outside_version(cluster: Cluster, release: Release, now: datetime) -> str:
-    """Return what is known of an operator outside the cluster; its Lease has no version."""
+    """Return what is known of an operator while that of the chart has no pod.
+
+    Its Lease has no version, and does not say whether the holder runs outside the cluster or was a
+    pod that ended just before.
+    """
     renewal = _read_renewal(cluster, release.namespace, now)
     if renewal is None or renewal.is_stale:
         return NOT_RUNNING
-    return f"{UNKNOWN}: {renewal.holder} leads, outside the cluster"
+    name = f"Deployment/{release.namespace}/{release.operator}"
+    return f"{UNKNOWN}: {name} has 0 replicas; {renewal.sentence(now)}"
 
 
 def operator(
@@ -122,10 +136,13 @@ def operator(
         yield from _skew("operator", body, version)
         yield _leader(_read_renewal(cluster, namespace, now), namespace)
     else:
-        yield from _operator_outside(body, _read_renewal(cluster, namespace, now), version=version)
+        renewal = _read_renewal(cluster, namespace, now)
+        yield from _operator_outside(body, renewal, version=version, now=now)
 
 
-def _operator_outside(body: Body, renewal: _Renewal | None, *, version: str) -> Iterator[Finding]:
+def _operator_outside(
+    body: Body, renewal: _Renewal | None, *, version: str, now: datetime
+) -> Iterator[Finding]:
     """Check the Lease, which alone shows whether an operator outside the cluster runs.
 
     The label of the Deployment is the version of the chart, not that of such an operator.
@@ -140,14 +157,10 @@ def _operator_outside(body: Body, renewal: _Renewal | None, *, version: str) -> 
             f" kubectl scale -n {_scale('Deployment', body)}",
         )
     else:
-        yield ok(
-            "operator",
-            f"{state}; the operator runs outside the cluster;"
-            f" its Lease was renewed {renewal.age_s} s ago",
-        )
+        yield ok("operator", f"{state}; {renewal.sentence(now)}")
     yield from _skew("chart", body, version)
     holder = renewal.holder if renewal is not None else "the operator"
-    yield _leader(renewal, namespace, advice=f"read the log of {holder}, outside the cluster")
+    yield _leader(renewal, namespace, advice=f"if {holder} runs outside the cluster, read its log")
 
 
 def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Finding]:
@@ -279,7 +292,9 @@ def _read_renewal(cluster: Cluster, namespace: str, now: datetime) -> _Renewal |
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     if not holder or not renewed:
         return None
-    return _Renewal(holder, now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed)))
+    renewed_at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))
+    duration = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+    return _Renewal(holder, now - renewed_at, renewed_at + duration)
 
 
 def _leader(renewal: _Renewal | None, namespace: str, *, advice: str = "") -> Finding:

@@ -151,6 +151,6 @@ def workload(
 def lease(
     renewed: str = "2029-12-31T23:59:55.000000Z", *, holder: str = "kais-operator-abc"
 ) -> dict[str, Any]:
-    spec = {"holderIdentity": holder, "renewTime": renewed}
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}
     metadata_ = {"name": labels.LEASE, "namespace": "kais-system"}
     return {"kind": "Lease", "metadata": metadata_, "spec": spec}

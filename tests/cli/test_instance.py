@@ -215,10 +215,17 @@ def test_version_shows_all_components_and_which_differ(terminal, cluster):
     )
 
 
+ZERO = "unknown: Deployment/kais-system/kais-operator has 0 replicas; laptop_7"
+
+
 @pytest.mark.parametrize(
     ("lease", "operator"),
     [
-        (objects.lease(holder="laptop_7"), "unknown: laptop_7 leads, outside the cluster"),
+        (objects.lease(holder="laptop_7"), f"{ZERO} holds the Lease until 2030-01-01T00:00:10Z"),
+        (
+            objects.lease("2029-12-31T23:59:35.000000Z", holder="laptop_7"),
+            f"{ZERO} held the Lease until 2029-12-31T23:59:50Z",
+        ),
         (objects.lease("2029-12-31T23:58:00.000000Z", holder="laptop_7"), "not running"),
         (None, "not running"),
     ],
