@@ -232,6 +232,13 @@ class Agents(Protocol):
         """Return whether this process knows that no server ever got a message."""
         ...
 
+    def has_ended(self, call: AgentCall) -> bool:
+        """Return whether this process has read how the task of a message ended.
+
+        Then `reply_to` returns it without a request, whether the cell exists or not.
+        """
+        ...
+
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it or does not lead."""
         ...

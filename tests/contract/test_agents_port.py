@@ -677,8 +677,10 @@ async def test_answer_can_be_read_again_until_it_is_recorded(
     agents = connect(server)
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
+    assert not agents.has_ended(call())
     server.finish.set()
     first = await until(agents, has_ended)
+    assert agents.has_ended(call())
     server.status = 503
     second = await agents.reply_to(call())
     assert (second.task, second.problem) == (first.task, None)

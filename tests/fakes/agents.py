@@ -44,12 +44,16 @@ class FakeAgents:
     decisions: list[ApprovalDecision] = field(default_factory=list)
     deciders: list[AgentCall] = field(default_factory=list)
     _undelivered: set[str] = field(default_factory=set)
+    _ended: dict[str, AgentTask] = field(default_factory=dict)
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         self.asked.append(call)
+        task = self._ended.get(call.message_id) or self.tasks.get(call.message_id)
+        if task is not None and task.state in ENDED and self.card.problem is None:
+            self._ended[call.message_id] = task
         return replace(
             self.card,
-            task=self.tasks.get(call.message_id),
+            task=task,
             is_cancel_sent=call.message_id in self.cancelled,
             is_undelivered=self.is_undelivered(call),
         )
@@ -59,6 +63,9 @@ class FakeAgents:
 
     def is_undelivered(self, call: AgentCall) -> bool:
         return call.message_id in self._undelivered
+
+    def has_ended(self, call: AgentCall) -> bool:
+        return call.message_id in self._ended
 
     def send(self, message: SendMessage) -> None:
         identity = message.call.message_id
@@ -88,5 +95,6 @@ class FakeAgents:
         self.deciders.append(call)
 
     def end_all(self) -> None:
-        """Forget which messages were not delivered: only a process knows that."""
+        """Forget which messages were not delivered, and ended tasks: only a process knows them."""
         self._undelivered.clear()
+        self._ended.clear()

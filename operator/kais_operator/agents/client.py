@@ -140,7 +140,7 @@ class A2aAgents:
         may be refused.
         """
         sent = self._sent.get(call.message_id) or _Sent()
-        ended = sent.answer or self._ended.get(call.message_id)
+        ended = self._ended_task(call)
         if ended is not None:
             self._end(call, ended)
             return self._known(call, sent, task=ended)
@@ -195,6 +195,15 @@ class A2aAgents:
         """Return whether this process knows that no server ever got a message."""
         sent = self._sent.get(call.message_id)
         return sent is not None and sent.is_undelivered and not sent.is_sending
+
+    def has_ended(self, call: AgentCall) -> bool:
+        """Return whether this process has read how the task of a message ended."""
+        return self._ended_task(call) is not None
+
+    def _ended_task(self, call: AgentCall) -> AgentTask | None:
+        sent = self._sent.get(call.message_id)
+        answer = sent.answer if sent is not None else None
+        return answer or self._ended.get(call.message_id)
 
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it."""

@@ -223,7 +223,7 @@ def with_reply(
     """Apply what a cell answered to the latest attempt. Reads no clock.
 
     If the run is ending, a cancelled task leaves its attempt open, because the outcome says why.
-    The task of a pod that was replaced is gone, because a new pod begins without its state.
+    A task that a replaced pod had is gone, because a new pod begins without its state.
     """
     last = history.latest
     if last is None or not awaits_reply(history):
@@ -244,14 +244,17 @@ def judge(
 ) -> Attempt | None:
     """Apply what a cell answered to an attempt whose message is open; None without a change.
 
-    A message that no server got goes to the pod that is ready now.
+    A message that no server got goes to the pod that is ready now. A task whose end was read before
+    its pod was replaced counts.
     """
-    if container is not None and container.uid != last.pod_uid:
+    task = reply.task if reply is not None else None
+    has_ended = task is not None and task.state in ENDED
+    if container is not None and container.uid != last.pod_uid and not has_ended:
         if reply is None or not reply.is_undelivered:
             return _interrupted(last, "its pod was replaced", now)
         moved = replace(last, pod_uid=container.uid)
         return judge(moved, reply, container, now, is_ending=is_ending) or moved
-    cancelled = _cancelled(last, reply.task) if is_ending and reply is not None else None
+    cancelled = _cancelled(last, task) if is_ending else None
     if cancelled is not None:
         return cancelled
     return _unreachable(last, reply) or _judge(last, reply or AgentReply(), container, now)

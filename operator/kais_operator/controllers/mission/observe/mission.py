@@ -165,11 +165,9 @@ async def _with_reply(world: World, observed: MissionObserved, now: datetime) ->
     last, run_id = observed.history.latest, run_id_of(observed.mission)
     if last is None or run_id is None or not a2a_attempts.awaits_reply(observed.history):
         return observed
-    reply = None
-    if observed.container is not None:
-        entry = entrypoint.entrypoint_of(cell, observed.team)
-        call = a2a_attempts.call_of(observed, entry, last, run_id=run_id)
-        reply = await _reply(world, call, observed.container, last.pod_uid)
+    entry = entrypoint.entrypoint_of(cell, observed.team)
+    call = a2a_attempts.call_of(observed, entry, last, run_id=run_id)
+    reply = await _reply(world, call, observed.container, last.pod_uid)
     is_ending = outcome.is_ending(observed.mission, observed.history.attempts, now)
     history = a2a_attempts.with_reply(
         observed.history, reply, observed.container, now, is_ending=is_ending
@@ -222,7 +220,7 @@ async def _ask_reviewer(
 ) -> MissionObserved:
     pod = checks.running_container(await _service_pods(world, reviewer, fresh=False))
     observed = replace(observed, reviewer_pod=pod)
-    if pod is None or attempt.review is None:
+    if attempt.review is None:
         return observed
     call = agent_reviews.call_of(observed, reviewer, attempt, run_id=run_id)
     reply = await _reply(world, call, pod, attempt.review.pod_uid)
@@ -230,13 +228,14 @@ async def _ask_reviewer(
 
 
 async def _reply(
-    world: World, call: AgentCall, pod: RunningContainer, addressed_uid: str | None
+    world: World, call: AgentCall, pod: RunningContainer | None, addressed_uid: str | None
 ) -> AgentReply | None:
-    """Ask for the task of a message; None if the task was lost with a replaced pod."""
-    is_gone = pod.uid != addressed_uid
-    if is_gone and not world.agents.is_undelivered(call):
-        return None
-    return await world.agents.reply_to(call)
+    """Ask for the task of a message; None without a pod, or if a replaced pod had the task.
+
+    What this process has read of an ended task counts, whatever happens to the pod.
+    """
+    is_ready = pod is not None and (pod.uid == addressed_uid or world.agents.is_undelivered(call))
+    return await world.agents.reply_to(call) if is_ready or world.agents.has_ended(call) else None
 
 
 async def _with_open_task(world: World, observed: MissionObserved) -> MissionObserved:

@@ -14,6 +14,7 @@ from kais.agent_results import AgentFailure, AgentUsage, Artifact, FailureClass
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
+from kais_operator import errors
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.mission.decide import budgets
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
@@ -282,6 +283,35 @@ async def test_new_pod_interrupts_the_attempt_and_gets_the_next_one() -> None:
         await teams.pass_(fake)
     assert [each.call.attempt for each in fake.agents.deliveries] == [1, 2]
     assert fake.agents.deliveries[1].call.message_id != old
+    assert status(fake)["history"][0]["result"] == (
+        "the attempt was interrupted: its pod was replaced"
+    )
+
+
+@pytest.mark.parametrize("is_ready", [True, False], ids=["a new pod is ready", "no pod is ready"])
+async def test_answer_that_was_read_before_the_pod_was_replaced_counts(is_ready: bool) -> None:
+    """The write that records it was refused, for example because someone edited the mission."""
+    fake = await sent()
+    end(fake, ANSWERED)
+    fake.cluster.fail("patch", errors.Conflict("changed"), kind="Mission")
+    with pytest.raises(errors.Conflict):
+        await teams.pass_(fake)
+    replace_pod(fake)
+    if not is_ready:
+        for pod in fake.cluster.refs("Pod"):
+            fake.cluster.remove(pod)
+    fake.agents.tasks.clear()  # the new pod begins without them
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("Succeeded", 1)
+    assert (status(fake)["result"], status(fake)["cost"]) == ("The disk was full.", 0.00114)
+
+
+async def test_new_operator_knows_no_answer_of_a_pod_that_was_replaced() -> None:
+    fake = await sent()
+    end(fake, ANSWERED)
+    replace_pod(fake)
+    fake = restarted(fake)
+    await teams.pass_(fake)
     assert status(fake)["history"][0]["result"] == (
         "the attempt was interrupted: its pod was replaced"
     )

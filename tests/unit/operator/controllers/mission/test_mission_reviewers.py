@@ -12,6 +12,7 @@ import pytest
 from kais import a2a, approvals
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
 from kais.approvals import CallApproval
+from kais_operator import errors
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.mission.observe import mission
 from kais_operator.manager.predicates import OwnWriteFilter
@@ -265,6 +266,20 @@ async def test_new_pod_of_the_reviewer_is_no_approval_and_opens_the_next_attempt
     assert result.startswith("critic-0 gave no verdict, which is no approval: ")
     assert result.endswith("the review was interrupted: its pod was replaced")
     assert message_id(fake, 2, "work") in fake.agents.tasks
+
+
+async def test_verdict_that_was_read_before_the_pod_of_the_reviewer_was_replaced_counts() -> None:
+    fake = await under_review()
+    verdict(fake, said("approve", "fine"))
+    fake.cluster.fail("patch", errors.Conflict("changed"), kind="Mission")
+    with pytest.raises(errors.Conflict):
+        await teams.pass_(fake)
+    for ref in fake.cluster.refs("Pod"):
+        if ref.name.startswith("team-critic-0"):
+            fake.cluster.remove(ref)
+    fake.agents.tasks.clear()
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
 
 
 async def test_review_whose_connection_was_refused_is_requested_again_of_a_new_pod() -> None:
