@@ -8,6 +8,7 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.controllers.mission.observe import mission
+from kais_operator.manager import workqueue
 from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.reconciler import Reconciler
 from kais_operator.manager.workqueue import Backoff
@@ -91,6 +92,23 @@ async def test_next_try_is_within_half_a_minute(gated: Gated, cause: str) -> Non
 async def test_one_answer_that_says_to_try_later_is_no_condition(gated: Gated) -> None:
     await gated.refuse(errors.ClusterUnavailable("too many requests"))
     assert condition(gated.fake, "Started")[1] == "WaitingForPods"
+
+
+async def test_failures_with_a_success_between_them_are_no_condition(gated: Gated) -> None:
+    """Each is tried again after at most 0.2 s, so nobody has to do anything."""
+    busy = errors.ClusterUnavailable("too many requests")
+    await gated.refuse(busy)
+    await gated.reconciler(MISSION)
+    assert gated.is_open
+    disrupted = {"type": "DisruptionTarget", "status": "True"}
+    gated.fake.cluster.set_status(gated.pod, {"phase": "Failed", "conditions": [disrupted]})
+    gated.pod = teams.gated_pod(gated.fake, "b")
+    await gated.refuse(busy)
+    assert condition(gated.fake, "Started")[1] == "WaitingForPods"
+    assert [event for event in gated.fake.cluster.events if event["type"] == "Warning"] == []
+    assert workqueue.backoff_s(1, cap_s=workqueue.BACKOFF_CAP_S, jitter=1.0) == 0.2
+    await gated.refuse(busy)
+    assert condition(gated.fake, "Started")[1] == "ApplyFailed"
 
 
 async def test_run_that_ends_behind_its_gate_says_why(gated: Gated) -> None:
