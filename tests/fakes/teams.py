@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kais import names
+from kais.resources.field_types import rfc3339
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.formation import observe as formation
 from kais_operator.controllers.mission.observe import mission
@@ -145,6 +146,20 @@ def gated_pod(fake: FakeWorld, uid: str, attempt: int = 1) -> ObjectRef:
     gates = template["spec"].get("schedulingGates") or []
     fake.cluster.edit(ref, {"spec": {"nodeName": None, "schedulingGates": gates}})
     return ref
+
+
+def terminate(fake: FakeWorld, pod: ObjectRef) -> None:
+    """Delete a pod as the garbage collector does: it has 30 s to end."""
+    fake.cluster.edit(pod, {"metadata": {"finalizers": ["kubelet"]}})
+    fake.cluster.remove(pod)
+    ends_at = rfc3339(fake.clock.now() + timedelta(seconds=30))
+    fake.cluster.edit(pod, {"metadata": {"deletionTimestamp": ends_at}})
+
+
+def delete_job(fake: FakeWorld, pod: ObjectRef, attempt: int = 1) -> None:
+    """Do what a person and the garbage collector do to the Job of an attempt and its pod."""
+    fake.cluster.remove(job_ref(attempt))
+    terminate(fake, pod)
 
 
 def container(state: Body) -> Body:

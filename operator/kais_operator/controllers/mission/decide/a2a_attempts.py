@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kais import a2a, labels, names, trace_context
+from kais import a2a, names, trace_context
 from kais.agent_results import AgentUsage, FailureClass
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import cell_identity
@@ -56,7 +56,6 @@ from kais_operator.planning.plan import (
     CancelTask,
     DecideToolCall,
     ObjectRef,
-    PatchMetadata,
     SendMessage,
 )
 
@@ -131,12 +130,7 @@ def next_attempt(
         number, None, State.RUNNING, now, is_started=True, is_exec=True,
         message_id=a2a.message_id(run_id, number, "work"), pod_uid=container.uid,
     )  # fmt: skip
-    metadata = observed.mission.metadata
-    stamp = PatchMetadata(
-        ref_of(observed.mission),
-        resource_version=metadata.resource_version,
-        annotations={labels.ATTEMPTS: run_history_annotation.serialise([*attempts, attempt])},
-    )
+    stamp = run_history_annotation.stamp(observed.mission, [*attempts, attempt])
     message_action = _message(observed, [*attempts, attempt], entry, run_id=run_id, now=now)
     stale = (
         [CancelTask(call_of(observed, entry, previous, run_id=run_id))]

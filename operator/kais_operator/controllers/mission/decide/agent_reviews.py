@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kais import a2a, approvals, labels, verdicts
+from kais import a2a, approvals, verdicts
 from kais.agent_results import FailureClass
 from kais.approvals import CallApproval
 from kais.reasons import Reason
@@ -36,7 +36,7 @@ from kais_operator.controllers.mission.decide import (
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
-from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, ref_of
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.controllers.mission.decide.review import (
     FEEDBACK_LIMIT,
@@ -44,7 +44,7 @@ from kais_operator.controllers.mission.decide.review import (
     Verdict,
 )
 from kais_operator.planning.agent_tasks import ENDED, AgentTask
-from kais_operator.planning.plan import Action, AgentCall, CancelTask, PatchMetadata, SendMessage
+from kais_operator.planning.plan import Action, AgentCall, CancelTask, SendMessage
 
 _POLL = timedelta(seconds=1)
 _NO_TAGS = str.maketrans({"<": "&lt;", ">": "&gt;"})
@@ -171,12 +171,7 @@ def request(
         if pod is None or prior_step is not None:
             return prior_step or (None, (), _POLL)
         stamped = [*attempts[:-1], replace(last, review=ReviewMessage(pod.uid, now))]
-        metadata = observed.mission.metadata
-        stamp = PatchMetadata(
-            ref_of(observed.mission),
-            resource_version=metadata.resource_version,
-            annotations={labels.ATTEMPTS: run_history_annotation.serialise(stamped)},
-        )
+        stamp = run_history_annotation.stamp(observed.mission, stamped)
         send = _message(observed, stamped, reviewer, run_id=run_id, now=now)
         return None, (stamp, replace(send, is_first=True)), _POLL
     poll = a2a_attempts.poll_delay(last.review.sent_at, now, reply)

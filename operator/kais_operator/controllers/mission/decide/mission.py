@@ -301,10 +301,9 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
     has_results = any(_has_final_results(attempt) for attempt in attempt_list)
     if not has_results and observed.history.restarting is None:
         return []
-    annotation = run_history_annotation.serialise(observed.history.with_restarting(attempt_list))
-    actions: list[Action] = []
-    if mission.metadata.annotations.get(labels.ATTEMPTS) != annotation:
-        actions.append(_annotate(mission, {labels.ATTEMPTS: annotation}))
+    stamp = run_history_annotation.stamp(mission, observed.history.with_restarting(attempt_list))
+    is_new = mission.metadata.annotations.get(labels.ATTEMPTS) != stamp.annotations[labels.ATTEMPTS]
+    actions: list[Action] = [stamp] if is_new else []
     return [*actions, *_delete_open_jobs([attempt for attempt in attempt_list if attempt.is_over])]
 
 

@@ -22,7 +22,7 @@ from kais_operator.controllers.mission.decide.attempt_state import Attempt, Stat
 from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
-from kais_operator.planning.plan import Body
+from kais_operator.planning.plan import Body, ObjectRef, PatchMetadata
 
 MAX_RUNS = 10
 _MESSAGE_LIMIT = 512
@@ -122,6 +122,16 @@ def serialise(history: Sequence[Attempt]) -> str:
     if not last.is_over:
         last = _without_changes(last)
     return _json([attempt_record.dump(summary) for summary in (*summaries[:-1], last)])
+
+
+def stamp(mission: Mission, history: Sequence[Attempt]) -> PatchMetadata:
+    """Return the patch that records the attempts so far, before what the latest one writes."""
+    metadata = mission.metadata
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={labels.ATTEMPTS: serialise(history)},
+    )
 
 
 def _without_changes(summary: AttemptSummary) -> AttemptSummary:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kais import durations, labels, workspace_paths
+from kais import durations, workspace_paths
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
@@ -28,7 +28,7 @@ from kais_operator.controllers.mission.decide.mission_observed import (
     exec_key,
     ref_of,
 )
-from kais_operator.planning.plan import Action, ObjectRef, PatchMetadata, RunInContainer
+from kais_operator.planning.plan import Action, RunInContainer
 
 PAUSE = timedelta(seconds=15)
 """Pause between a failed attempt and the next one; an arbitrary number."""
@@ -54,13 +54,7 @@ def next_attempt(observed: MissionObserved, attempts: Sequence[Attempt], now: da
             return NotReady(Reason.RETRYING, message), (), due - now
     number = previous.number + 1 if previous else 1
     attempt = Attempt(number, None, State.CHECKING, now, is_started=True, is_exec=True)
-    metadata = observed.mission.metadata
-    patch = PatchMetadata(
-        ObjectRef(observed.mission.kind, metadata.namespace, metadata.name),
-        resource_version=metadata.resource_version,
-        annotations={labels.ATTEMPTS: run_history_annotation.serialise([*attempts, attempt])},
-    )
-    return None, (patch,), None
+    return None, (run_history_annotation.stamp(observed.mission, [*attempts, attempt]),), None
 
 
 def run_checks(

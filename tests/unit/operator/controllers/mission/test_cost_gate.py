@@ -11,7 +11,6 @@ import pytest
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
-from kais.resources.field_types import rfc3339
 from kais_operator import errors
 from kais_operator.controllers.mission.decide import cost_gate
 from kais_operator.controllers.mission.observe import mission as missions
@@ -375,6 +374,23 @@ def reserved(fake: FakeWorld) -> list[tuple[str, str]]:
     return [(spent, rest) for *_, spent, rest in json.loads(entries)["runs"]]
 
 
+async def team_with_limit() -> FakeWorld:
+    """A mission of a team whose missions share a limit on costs."""
+    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
+    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
+    await teams.settle_team(fake)
+    return fake
+
+
+async def with_open_gate() -> tuple[FakeWorld, ObjectRef]:
+    """Such a mission, whose first pod may start."""
+    fake = await team_with_limit()
+    await teams.settle(fake)
+    pod = teams.gated_pod(fake, "a")
+    await teams.settle(fake)
+    return fake, pod
+
+
 @pytest.mark.parametrize("end", ["aborted", "deleted", "late"])
 async def test_lost_report_counts_when_no_pod_follows(end: str) -> None:
     """The operator stopped before the pod vanished; the run ends before another pod is created."""
@@ -450,12 +466,7 @@ async def test_pods_of_a_job_that_someone_deleted_count_if_no_job_follows(
 
 async def test_pods_of_a_job_that_someone_deleted_count_while_the_run_is_suspended() -> None:
     """Other missions would reserve what the run has spent."""
-    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
-    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
-    await teams.settle_team(fake)
-    await teams.settle(fake)
-    first = teams.gated_pod(fake, "a")
-    await teams.settle(fake)
+    fake, first = await with_open_gate()
     evict(fake, first, cost="0.2")
     await teams.settle(fake)
     annotate(fake, "kais.io/reconcile", "suspended")
@@ -474,9 +485,7 @@ async def test_pods_of_a_job_that_someone_deleted_count_while_the_run_is_suspend
 @pytest.mark.parametrize("pods", [{"x": {"cost": "100"}}, {"x": None}], ids=["cost", "lost"])
 async def test_cost_that_a_user_adds_to_the_record_raises_no_limit(pods: dict[str, Body]) -> None:
     """The user removes it before the gate subtracts it."""
-    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
-    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
-    await teams.settle_team(fake)
+    fake = await team_with_limit()
     annotate(fake, "kais.io/reconcile", "suspended")
     await teams.settle(fake)
     counts = dict.fromkeys(("input", "output", "turns", "toolCalls"), 0)
@@ -495,12 +504,7 @@ async def test_cost_that_a_user_adds_to_the_record_raises_no_limit(pods: dict[st
 
 async def test_lost_report_of_a_deleted_job_counts_with_what_that_had_reserved() -> None:
     """The limits leave more now, but no pod could spend it."""
-    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
-    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
-    await teams.settle_team(fake)
-    await teams.settle(fake)
-    first = teams.gated_pod(fake, "a")
-    await teams.settle(fake)
+    fake, first = await with_open_gate()
     fake.cluster.edit(teams.FORMATION, {"spec": {"budget": {"maxTotalCost": 2}}})
     fake.cluster.remove(first)
     fake.cluster.remove(teams.job_ref())
@@ -512,12 +516,7 @@ async def test_lost_report_of_a_deleted_job_counts_with_what_that_had_reserved()
 
 
 async def test_lost_report_counts_while_the_run_is_suspended() -> None:
-    cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
-    fake = fake_world(teams.team(cells=cells, budget={"maxTotalCost": 0.5}), teams.work())
-    await teams.settle_team(fake)
-    await teams.settle(fake)
-    first = teams.gated_pod(fake, "a")
-    await teams.settle(fake)
+    fake, first = await with_open_gate()
     annotate(fake, "kais.io/reconcile", "suspended")
     fake.cluster.remove(first)
     await teams.settle(fake)
@@ -546,15 +545,6 @@ async def test_pods_of_a_job_that_someone_deleted_count_for_a_later_attempt() ->
     assert (gates(fake, third), max_cost(fake, third)) == ([], "0.2")
 
 
-def delete_job_with_terminating_pod(fake: FakeWorld, pod: ObjectRef) -> None:
-    """Do what a person and the garbage collector do; the pod has 30 s to end."""
-    fake.cluster.remove(teams.job_ref())
-    fake.cluster.edit(pod, {"metadata": {"finalizers": ["kubelet"]}})
-    fake.cluster.remove(pod)
-    ends_at = rfc3339(fake.clock.now() + timedelta(seconds=30))
-    fake.cluster.edit(pod, {"metadata": {"deletionTimestamp": ends_at}})
-
-
 async def requeue_after(fake: FakeWorld) -> timedelta | None:
     seen = await missions.CONTROLLER.observe(fake.world, MISSION)
     assert seen is not None
@@ -566,7 +556,7 @@ async def test_run_waits_for_the_pod_of_a_job_that_someone_deleted(age: int) -> 
     """The start deadline counts from the end of the pod's grace period."""
     fake, first = await with_working_pod(completion={"timeout": "10m"})
     fake.clock.advance(age)
-    delete_job_with_terminating_pod(fake, first)
+    teams.delete_job(fake, first)
     await teams.settle(fake)
     assert "outcome" not in status(fake)
     assert condition(fake, "Started")[2] == "Pod/demo/pod-a has not ended yet"
@@ -582,7 +572,7 @@ async def test_run_ends_if_the_pod_of_a_deleted_job_stays() -> None:
     """Its node may be gone."""
     fake, first = await with_working_pod(completion={"timeout": "20m"})
     fake.clock.advance(360)
-    delete_job_with_terminating_pod(fake, first)
+    teams.delete_job(fake, first)
     fake.clock.advance(30 + 5 * 60 - 1)
     await teams.settle(fake)
     assert "outcome" not in status(fake)

@@ -11,7 +11,6 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from decimal import Decimal
 
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
-from kais.resources.field_types import rfc3339
 from kais_operator import errors
 from kais_operator.apply import executor
 from kais_operator.controllers.mission.observe import mission as missions
@@ -307,9 +305,7 @@ class History:
         """Delete a pod, which has 30 s to end; without its Job, nobody reads its report."""
         self.read_grants()
         pod.is_lost = not self.is_recorded(ref, pod)
-        self.fake.cluster.edit(pod.ref, {"metadata": {"finalizers": ["kubelet"]}})
-        ends_at = rfc3339(self.fake.clock.now() + timedelta(seconds=30))
-        self.fake.cluster.edit(pod.ref, {"metadata": {"deletionTimestamp": ends_at}})
+        teams.terminate(self.fake, pod.ref)
 
     def collect_garbage(self) -> None:
         """Remove the pods whose Job is gone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
-from kais.resources.field_types import rfc3339
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, status
@@ -43,15 +41,6 @@ async def start_pod(fake: FakeWorld, uid: str, attempt: int = 1) -> ObjectRef:
     return pod
 
 
-def delete_job(fake: FakeWorld, pod: ObjectRef, attempt: int = 1) -> None:
-    """Do what a person and the garbage collector do; the pod has 30 s to end."""
-    fake.cluster.remove(teams.job_ref(attempt))
-    fake.cluster.edit(pod, {"metadata": {"finalizers": ["kubelet"]}})
-    fake.cluster.remove(pod)
-    ends_at = rfc3339(fake.clock.now() + timedelta(seconds=30))
-    fake.cluster.edit(pod, {"metadata": {"deletionTimestamp": ends_at}})
-
-
 def end_pod(fake: FakeWorld, pod: ObjectRef, *, cost: str, phase: str = "Failed") -> None:
     """End a terminating pod with the report of its mind."""
     usage = AgentUsage(turns=1, cost=Decimal(cost))
@@ -69,7 +58,7 @@ def attempts_of(fake: FakeWorld) -> str:
 @pytest.mark.parametrize("operator", ["the same", "another"])
 async def test_report_of_a_pod_that_outlives_its_job_counts(phase: str, operator: str) -> None:
     fake, first = await working()
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     await teams.settle(fake)
     end_pod(fake, first, cost="0.2", phase=phase)
     await teams.settle(fake)
@@ -83,7 +72,7 @@ async def test_report_of_a_pod_that_outlives_its_job_counts(phase: str, operator
 
 async def test_report_of_a_pod_that_outlives_its_job_counts_if_the_run_ends() -> None:
     fake, first = await working()
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     end_pod(fake, first, cost="0.2")
     fake.cluster.edit(MISSION, {"metadata": {"annotations": {labels.ABORT: "enough"}}})
     await teams.settle(restarted(fake))
@@ -93,7 +82,7 @@ async def test_report_of_a_pod_that_outlives_its_job_counts_if_the_run_ends() ->
 async def test_all_that_a_pod_may_cost_counts_until_it_reports() -> None:
     """Other missions would reserve what it spends meanwhile."""
     fake, first = await working()
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     await teams.settle(fake)
     assert (status(fake)["cost"], status(fake)["estimatedCost"]) == (0.5, 0.5)
 
@@ -101,7 +90,7 @@ async def test_all_that_a_pod_may_cost_counts_until_it_reports() -> None:
 async def test_pod_of_another_mission_reports_nothing() -> None:
     """It has the label, and no record."""
     fake, first = await working()
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     other = fake.cluster.read(first)
     other["metadata"] |= {"name": "other", "uid": "z"}
     fake.cluster.put(other)
@@ -114,7 +103,7 @@ async def test_pod_whose_gate_was_opened_and_that_never_started_costs_nothing() 
     fake = await mission_with_job()
     first = teams.gated_pod(fake, "a")
     await teams.settle(fake)
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     await teams.settle(fake)
     fake.cluster.set_status(first, {"phase": "Failed"})
     await teams.settle(fake)
@@ -131,7 +120,7 @@ async def test_no_second_job_starts_while_a_pod_of_the_first_works(
     task: Body | None, operator: str
 ) -> None:
     fake, first = await working(task)
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     fake = restarted(fake) if operator == "another" else fake
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
@@ -145,7 +134,7 @@ async def test_no_job_starts_while_a_pod_of_an_earlier_mission_of_that_name_work
     fake, first = await working(teams.task())
     fake.cluster.edit(MISSION, {"metadata": {"finalizers": []}})
     fake.cluster.remove(MISSION)
-    delete_job(fake, first)
+    teams.delete_job(fake, first)
     fake.cluster.put(teams.work())
     await teams.settle(restarted(fake))
     assert fake.cluster.refs("Job") == []
@@ -160,7 +149,7 @@ async def test_job_of_somebody_else_with_the_name_of_the_deleted_one_is_named(
 ) -> None:
     fake, pod = await working(task)
     foreign = fake.cluster.read(teams.job_ref())
-    delete_job(fake, pod)
+    teams.delete_job(fake, pod)
     fake.cluster.vanish(pod)
     for changed in ("uid", "ownerReferences", "labels"):
         foreign["metadata"].pop(changed)
@@ -180,7 +169,7 @@ async def test_jobs_that_replace_a_deleted_one_share_its_time(task: Body | None)
     fake, pod = await working(task)
     for number, left_s in enumerate((6 * 60, 2 * 60)):
         fake.clock.advance(4 * 60)
-        delete_job(fake, pod)
+        teams.delete_job(fake, pod)
         if task is None:
             end_pod(fake, pod, cost="0")
         await teams.settle(fake)
@@ -198,7 +187,7 @@ async def test_jobs_that_replace_a_deleted_one_share_its_time(task: Body | None)
 async def test_pod_of_a_new_job_has_all_its_time_to_start(task: Body | None) -> None:
     fake, pod = await working(task, completion={"timeout": "1h"}, startDeadline="5m")
     fake.clock.advance(30 * 60)
-    delete_job(fake, pod)
+    teams.delete_job(fake, pod)
     fake.cluster.vanish(pod)
     await teams.settle(fake)
     fake.clock.advance(4 * 60)
@@ -213,7 +202,7 @@ async def test_pod_of_a_new_job_has_all_its_time_to_start(task: Body | None) -> 
 async def test_run_ends_with_its_time_when_its_job_was_deleted(task: Body | None) -> None:
     fake, pod = await working(task)
     fake.clock.advance(9 * 60 + 45)
-    delete_job(fake, pod)
+    teams.delete_job(fake, pod)
     await teams.settle(fake)
     fake.clock.advance(20)
     await teams.settle(fake)
