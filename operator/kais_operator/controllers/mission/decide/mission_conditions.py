@@ -97,15 +97,24 @@ def _started(evaluated: EvaluatedMission) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
 
 
+_WITHOUT_EFFECT = " (without effect: budget: only cells with a mind report costs)"
+
+
 def _remark(evaluated: EvaluatedMission) -> str:
-    """Return a remark on a budget that has no effect, because no mind spends it."""
+    """Return a remark on a budget that has no effect, because no mind spends it.
+
+    The cell of a recorded run is not read any more: then the remark stays as it was.
+    """
     budget = evaluated.mission.spec.budget
     if budget is None or budget.max_cost is None or mission_status.usage_of(evaluated) is not None:
         return ""
     entry = entrypoint.entrypoint_cell(evaluated.mission, evaluated.observed.team)
-    if not isinstance(entry, NotReady) and entry.spec.mind is not None:
-        return ""
-    return " (without effect: budget: only cells with a mind report costs)"
+    if isinstance(entry, NotReady):
+        last_condition = evaluated.mission.condition(ConditionType.STARTED)
+        is_without_effect = last_condition is not None and _WITHOUT_EFFECT in last_condition.message
+    else:
+        is_without_effect = entry.spec.mind is None
+    return _WITHOUT_EFFECT if is_without_effect else ""
 
 
 def _never_started(run_outcome: RunOutcome) -> DesiredCondition:

@@ -267,6 +267,20 @@ async def test_attempt_whose_pod_never_started_costs_nothing() -> None:
     assert "cost" not in status(fake)
 
 
+async def test_budget_of_a_mind_that_used_nothing_is_not_without_effect() -> None:
+    """The cell is not read any more when the run is recorded."""
+    fake, first = await with_working_pod()
+    failure = AgentFailure(FailureClass.MODEL_UNAUTHORIZED, "HTTP 401")
+    message = agent_results.serialize(AgentResult(failure=failure), limit_bytes=4096)
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": message}}
+    fake.cluster.set_status(first, {"phase": "Failed", **teams.container(ended)})
+    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Failed"
+    assert condition(fake, "Recorded")[0] == "True"
+    assert "without effect" not in condition(fake, "Started")[2]
+
+
 async def test_budget_of_0_allows_free_models_in_every_pod() -> None:
     fake, first = await with_working_pod(budget={"maxCost": 0})
     evict(fake, first, cost="0")
