@@ -50,7 +50,8 @@ def status_of(
     """Return the whole status with the given conditions."""
     mission, run_outcome = evaluated.mission, evaluated.run_outcome
     summaries = evaluated.summaries()
-    number = run_outcome.last_attempt if run_outcome else (summaries[-1].number if summaries else 0)
+    begun = evaluated.observed.history.with_restarting(evaluated.attempts)
+    number = run_outcome.last_attempt if run_outcome else (begun[-1].number if begun else 0)
     max_attempts = mission.spec.completion.max_attempts
     knowledge, usage = _knowledge(evaluated), usage_of(evaluated)
     last = summaries[-1] if summaries else None
@@ -64,7 +65,7 @@ def status_of(
         attempt=number,
         started_at=run_outcome.started_at
         if run_outcome
-        else (summaries[0].started_at if summaries else None),
+        else (begun[0].started_at if begun else None),
         finished_at=run_outcome.finished_at if run_outcome else None,
         result=last.message[:_RESULT_LIMIT] if last is not None and has_result else None,
         result_truncated=last.is_truncated if last is not None and has_result else None,

@@ -137,7 +137,8 @@ def stamp(mission: Mission, history: Sequence[Attempt]) -> PatchMetadata:
 def _without_changes(summary: AttemptSummary) -> AttemptSummary:
     """Leave out what still changes in an open attempt and is read again from its pod.
 
-    A pod is recorded before it starts, and not again when it has started or ended.
+    A pod is recorded before it starts, and not again when it has started. What the attempt has used
+    follows from its pods.
     """
     checks = tuple(result for result in summary.checks if result.is_final)
     summary = replace(summary, end_message="", checks=checks)
@@ -145,7 +146,7 @@ def _without_changes(summary: AttemptSummary) -> AttemptSummary:
         return summary
     return AttemptSummary(
         summary.number, State.RUNNING, summary.started_at, None, "",
-        usage=summary.usage, pod_usages=summary.pod_usages, reserved=summary.reserved,
+        pod_usages=summary.pod_usages, reserved=summary.reserved,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Random histories of gated pods: whatever is evicted, lost or killed, no limit is exceeded.
 
-The Job controller, the kubelet and the users act in any order. An operator observes, and writes at
-a later step, or is killed between two writes.
+The Job controller, the kubelet and the users act in any order, and people delete Jobs. An operator
+observes, and writes at a later step, or is killed between two writes. Its clock jumps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -23,6 +24,7 @@ from kais_operator.apply import executor
 from kais_operator.controllers.mission.observe import mission as missions
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from tests.fakes import teams
+from tests.fakes.clock import FakeClock
 from tests.fakes.teams import CELL, FORMATION
 from tests.fakes.world import FakeWorld, fake_world, restarted
 
@@ -44,8 +46,8 @@ USER: dict[str, Body] = {
 VERBS = (
     ("work",) * 10 + ("pass",) * 8 + ("create",) * 3 + ("start",) * 3 + ("observe", "write") * 3
     + ("evict",) * 4 + ("vanish",) * 3 + ("remove",) * 2 + ("refuse",) * 2
-    + ("finish", "fail", "fail", "lose the job", "kill", "abort", "delete", "suspend", "resume")
-    + ("wait",)
+    + ("finish", "fail", "fail", "kill", "abort", "delete", "suspend", "resume")
+    + ("lose the job",) * 3 + ("wait", "jump")
 )  # fmt: skip
 STEP = st.tuples(st.sampled_from(VERBS), st.integers(0, 2), st.integers(0, 4))
 HISTORY = st.lists(STEP, min_size=30, max_size=70)
@@ -56,6 +58,29 @@ OLD_JOB_IS_DELETED = [
     *[("pass", 0, 0)] * 2,
 ]
 """A person deletes the Job of a run that is older than its start deadline; its pod terminates."""
+REPORT_FOLLOWS_THE_JOB = [
+    *[("work", 0, 1)] * 3,
+    ("lose the job", 0, 3),
+    ("pass", 0, 0),
+    ("evict", 0, 0),
+    ("pass", 0, 0),
+    ("remove", 0, 0),
+    *[("work", 0, 1)] * 3,
+]
+"""The pod of a deleted Job reports before it is gone."""
+JOB_GOES_WITH_ITS_PODS = [
+    *[("work", 0, 1)] * 3,
+    ("lose the job", 0, 4),
+    ("pass", 0, 0),
+    ("evict", 0, 0),
+    ("pass", 0, 0),
+    ("remove", 0, 0),
+    *[("work", 0, 1)] * 3,
+]
+"""A person deletes a Job in the foreground: it goes when its pods are gone."""
+JUMPS_S = (0, 90, -90, 5000, -5000)
+"""By how much the clock of the operator is ahead of that of the API server."""
+TIMEOUT = timedelta(hours=3)
 SETTINGS = settings(
     max_examples=15,
     deadline=None,
@@ -63,6 +88,20 @@ SETTINGS = settings(
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),
 )
+
+
+@dataclass
+class JumpingClock:
+    """The operator's clock, which may be ahead of the clock of the API server, or behind."""
+
+    clock: FakeClock
+    ahead_s: float = 0
+
+    def now(self) -> datetime:
+        return self.clock.now() + timedelta(seconds=self.ahead_s)
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
 
 
 @dataclass
@@ -100,15 +139,20 @@ class History:
     """A world, the plans that are decided and not written, and the fates of all pods."""
 
     fake: FakeWorld
+    clock: JumpingClock
     plans: dict[ObjectRef, Plan] = field(default_factory=dict)
     pods: dict[str, PodFate] = field(default_factory=dict)
     working: dict[str, set[str]] = field(default_factory=dict)
     """The pods that may have worked when the latest plan of a run was decided, by the run."""
+    unreported: dict[str, set[str]] = field(default_factory=dict)
+    """Those whose Job was gone then: all that they may cost counts."""
+    first_starts: dict[str, datetime] = field(default_factory=dict)
+    """The first start of each run that its Mission has recorded."""
 
     @classmethod
     async def start(cls) -> History:
         cells = [{"name": "lead", "spec": {"mode": "Task", "mind": MIND}}]
-        completion = {"maxAttempts": 3, "timeout": "3h"}
+        completion = {"maxAttempts": 3, "timeout": f"{TIMEOUT // timedelta(hours=1)}h"}
         bodies = [
             teams.work(
                 ref.name,
@@ -121,11 +165,12 @@ class History:
         budget = {"maxTotalCost": float(SHARED)}
         fake = fake_world(teams.team(cells=cells, budget=budget), *bodies)
         await teams.settle_team(fake)
-        return cls(fake)
+        clock = JumpingClock(fake.clock)
+        return cls(replace(fake, world=replace(fake.world, clock=clock)), clock)
 
     async def take(self, verb: str, number: int, amount: int) -> None:
         ref = REFS[number]
-        if verb in ("kill", "wait", "refuse"):
+        if verb in ("kill", "wait", "refuse", "jump"):
             self.disturb(verb, amount)
         elif ref not in self.fake.cluster.refs("Mission"):
             return
@@ -144,6 +189,8 @@ class History:
             self.kill()
         elif verb == "wait":
             self.fake.clock.advance((1, 40, 600, 4000, 2)[amount])
+        elif verb == "jump":
+            self.clock.ahead_s = JUMPS_S[amount]
         else:
             self.fake.cluster.fail("patch", REFUSALS[amount % len(REFUSALS)], kind="Pod")
 
@@ -168,10 +215,18 @@ class History:
         if seen is None:
             return
         if not self.has_ended(ref):
-            self.working[self.run_of(ref)] = {
-                uid for uid, pod in self.pods.items() if not pod.has_ended and not pod.is_lost
-            }
-        self.plans[ref] = missions.CONTROLLER.decide(seen.observed, self.fake.clock.now())
+            self.note_working(ref)
+        self.plans[ref] = missions.CONTROLLER.decide(seen.observed, self.clock.now())
+
+    def note_working(self, ref: ObjectRef) -> None:
+        run_id, jobs = self.run_of(ref), {job["metadata"]["uid"]: job for job in self.jobs(ref)}
+        open_pods = {
+            uid: pod for uid, pod in self.pods.items() if not pod.has_ended and not pod.is_lost
+        }
+        self.unreported[run_id] = {
+            uid for uid, pod in open_pods.items() if pod.granted and pod.job_uid not in jobs
+        }
+        self.working[run_id] = open_pods.keys() - self.unreported[run_id]
 
     async def write(self, ref: ObjectRef, count: int | None) -> None:
         """Write a plan, or its first actions and then end the operator."""
@@ -189,7 +244,7 @@ class History:
         if verb == "create":
             self.create_pod(ref, at_most=2 if part == 1 else 1)
         elif verb == "lose the job":
-            self.lose_jobs(ref, at_once=2 * part < 1)
+            self.lose_jobs(ref, at_once=2 * part < 1, is_foreground=part == 1)
         elif verb == "remove":
             for ended in [pod for pod in self.existing(ref) if pod.has_ended][:1]:
                 self.remove(ref, ended)
@@ -212,6 +267,7 @@ class History:
         for job in self.jobs(ref):
             uid = job["metadata"]["uid"]
             is_open = not (job.get("status") or {}).get("conditions")
+            is_open = is_open and "deletionTimestamp" not in job["metadata"]
             pods = [p for p in self.existing(ref) if p.job_uid == uid and not p.has_ended]
             if not is_open or len(pods) >= at_most:
                 continue
@@ -291,24 +347,26 @@ class History:
         pod.is_lost = not self.is_recorded(ref, pod)
         self.fake.cluster.vanish(pod.ref)
 
-    def lose_jobs(self, ref: ObjectRef, *, at_once: bool) -> None:
+    def lose_jobs(self, ref: ObjectRef, *, at_once: bool, is_foreground: bool) -> None:
         """Let a person delete the Jobs of a mission; their pods are gone at once, or terminate."""
         for job in self.jobs(ref):
-            self.fake.cluster.remove(ObjectRef("Job", "demo", job["metadata"]["name"]))
+            name = ObjectRef("Job", "demo", job["metadata"]["name"])
+            if is_foreground:
+                self.fake.cluster.edit(name, {"metadata": {"finalizers": ["foregroundDeletion"]}})
+            self.fake.cluster.remove(name)
         for pod in list(self.existing(ref)):
             if at_once:
                 self.remove(ref, pod)
             else:
-                self.terminate(ref, pod)
-
-    def terminate(self, ref: ObjectRef, pod: PodFate) -> None:
-        """Delete a pod, which has 30 s to end; without its Job, nobody reads its report."""
-        self.read_grants()
-        pod.is_lost = not self.is_recorded(ref, pod)
-        teams.terminate(self.fake, pod.ref)
+                teams.terminate(self.fake, pod.ref)
 
     def collect_garbage(self) -> None:
-        """Remove the pods whose Job is gone."""
+        """Remove Jobs whose pods are gone, and the pods whose Job is gone."""
+        for name in self.job_refs():
+            job = self.fake.cluster.read(name)["metadata"]
+            owned = [pod for ref in REFS for pod in self.existing(ref) if pod.job_uid == job["uid"]]
+            if "deletionTimestamp" in job and not owned:
+                self.fake.cluster.vanish(name)
         uids = {self.fake.cluster.read(job)["metadata"]["uid"] for job in self.job_refs()}
         for ref in REFS:
             for pod in [pod for pod in self.existing(ref) if pod.job_uid not in uids]:
@@ -398,6 +456,23 @@ class History:
             assert not (has_worked and "not started within" in message), f"{ref}: {message}"
         for run_id in exposures.keys() - is_open:
             self.check_count(run_id, counted.get(run_id, Decimal(0)))
+        for ref in REFS:
+            self.check_jobs(ref)
+
+    def check_jobs(self, ref: ObjectRef) -> None:
+        """Check that pods of two Jobs never work beside each other, and that all share one time."""
+        working = {pod.job_uid for pod in self.existing(ref) if not pod.has_ended and pod.granted}
+        assert len(working) <= 1, f"{ref}: pods of {working} work beside each other"
+        run_id = self.run_of(ref)
+        records = json.loads(self.annotations(ref).get(labels.ATTEMPTS) or "[]")
+        if records:
+            self.first_starts.setdefault(run_id, _time(records[0]["startedAt"]))
+        for job in self.jobs(ref):
+            seconds = job["spec"]["template"]["spec"]["activeDeadlineSeconds"]
+            created = _time(job["metadata"]["creationTimestamp"])
+            ends_at = self.first_starts.get(run_id, created) + TIMEOUT
+            late = created + timedelta(seconds=seconds) - ends_at
+            assert late <= timedelta(seconds=1 + max(JUMPS_S)), f"{ref}: a Job ends {late} late"
 
     def open_runs(self, counted: Mapping[str, Decimal]) -> set[str]:
         """Return the runs that have not ended, or have a cost that is still to be counted."""
@@ -418,7 +493,8 @@ class History:
         ended = [p for uid, p in self.pods.items() if p.run_id == run_id and uid not in working]
         spent = sum((pod.spent for pod in ended), Decimal(0))
         assert cost >= spent, f"{run_id}: counts {cost}, and its pods have spent {spent}"
-        if not any(pod.is_lost for pod in ended):
+        unreported = self.unreported.get(run_id, set())
+        if not unreported and not any(pod.is_lost for pod in ended):
             assert cost == spent, f"{run_id}: counts {cost}, and its pods have spent {spent}"
 
     async def drain(self) -> None:
@@ -457,6 +533,10 @@ class History:
         return [pod.ref for pod in pods if pod.granted is None and len(pods) == 1]
 
 
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
 def _ended(code: int, pod: PodFate, failure: AgentFailure | None) -> Body:
     usage = AgentUsage(turns=1, cost=pod.spent)
     result = AgentResult(usage=usage, failure=failure)
@@ -475,6 +555,8 @@ async def _live(history: list[tuple[str, int, int]]) -> None:
 @SETTINGS
 @given(HISTORY)
 @example(OLD_JOB_IS_DELETED)
+@example(REPORT_FOLLOWS_THE_JOB)
+@example(JOB_GOES_WITH_ITS_PODS)
 def test_no_history_of_gated_pods_exceeds_a_limit_or_counts_twice(
     history: list[tuple[str, int, int]],
 ) -> None:

@@ -125,6 +125,7 @@ async def test_no_second_job_starts_while_a_pod_of_the_first_works(
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
     assert condition(fake, "Started")[2] == "Pod/demo/pod-a has not ended yet"
+    assert (status(fake)["attempt"], status(fake)["startedAt"]) == (1, "2026-03-01T12:00:00Z")
     fake.cluster.vanish(first)
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == [teams.job_ref()]
