@@ -459,26 +459,59 @@ HONEST = """
 COST_OF_CALL = Decimal("0.0365")
 
 
-def test_pods_of_an_attempt_together_keep_to_its_limit_when_one_is_evicted(
-    cluster: Installed, namespace: str
-) -> None:
+def start_limited(cluster: Installed, namespace: str) -> None:
+    """Start a mind under a limit, and wait until one of its calls waits for an approval."""
     script_server(cluster, namespace, "limited-models", HONEST)
     key = "--from-literal=apiKey=scripted-key"
     cluster.kubectl("create", "secret", "generic", "limited", key, "-n", namespace)
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=LIMITED)
-
-    def pods() -> list[Body]:
-        return cluster.list("pod", namespace, "kais.io/mission=limited")
-
-    def limits() -> list[str]:
-        return [pod["metadata"]["annotations"]["kais.io/max-cost"] for pod in pods()]
-
     wait_until(
         lambda: (cluster.get("mission", "limited", namespace) or {}).get("status", {}),
         lambda status: bool(status.get("approvals")),
         description="a call that waits for an approval",
         timeout_s=400,
     )
+
+
+def _limit_of(pod: Body) -> str:
+    return str(pod["metadata"]["annotations"]["kais.io/max-cost"])
+
+
+def test_pod_of_a_deleted_job_reports_before_the_next_one_starts(
+    cluster: Installed, namespace: str
+) -> None:
+    start_limited(cluster, namespace)
+    cluster.kubectl("delete", "job", "limited-a1", "-n", namespace, "--wait=false")
+
+    def pods(limit: Decimal) -> list[str]:
+        """Return the phases of the pods with a limit."""
+        listed = cluster.list("pod", namespace, "kais.io/mission=limited")
+        limited = [pod for pod in listed if _limit_of(pod) == str(limit)]
+        return [pod["status"]["phase"] for pod in limited]
+
+    wait_until(
+        lambda: pods(Decimal("0.1") - COST_OF_CALL),
+        bool,
+        description="a pod with what the first one left",
+        timeout_s=400,
+    )
+    assert pods(Decimal("0.1")) in ([], ["Failed"])
+    cluster.kubectl("annotate", "mission", "limited", "kais.io/abort=enough", "-n", namespace)
+    settled = cluster.finished_mission("limited", namespace, timeout_s=400)["status"]
+    assert (settled["cost"], settled.get("estimatedCost")) == (float(COST_OF_CALL), None)
+
+
+def test_pods_of_an_attempt_together_keep_to_its_limit_when_one_is_evicted(
+    cluster: Installed, namespace: str
+) -> None:
+    start_limited(cluster, namespace)
+
+    def pods() -> list[Body]:
+        return cluster.list("pod", namespace, "kais.io/mission=limited")
+
+    def limits() -> list[str]:
+        return [_limit_of(pod) for pod in pods()]
+
     assert limits() == ["0.1"]
     evict(cluster, namespace, pods()[0]["metadata"]["name"])
     wait_until(
