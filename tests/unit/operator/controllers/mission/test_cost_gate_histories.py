@@ -361,7 +361,11 @@ class History:
                 teams.terminate(self.fake, pod.ref)
 
     def collect_garbage(self) -> None:
-        """Remove Jobs whose pods are gone, and the pods whose Job is gone."""
+        """Remove pods that had to end, Jobs whose pods are gone, and pods whose Job is gone."""
+        for ref in REFS:
+            for pod in list(self.existing(ref)):
+                if "deletionTimestamp" in self.fake.cluster.read(pod.ref)["metadata"]:
+                    self.remove(ref, pod)
         for name in self.job_refs():
             job = self.fake.cluster.read(name)["metadata"]
             owned = [pod for ref in REFS for pod in self.existing(ref) if pod.job_uid == job["uid"]]
