@@ -15,7 +15,7 @@ from knowledge_client.models import (
     UndoResult,
 )
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports.queries import ActionContext, ReviewQuery
+from knowledge_service.ports.queries import ActionContext, IdempotencyKey, ReviewQuery
 
 
 class FactLifecycleStore(Protocol):
@@ -58,7 +58,18 @@ class FactLifecycleStore(Protocol):
         ...
 
     def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
-        """Delete a fact's text, and that of its promoted copies, from log, tables and index."""
+        """Delete a fact's text, and that of its promoted copies, from log, tables and index.
+
+        The result names only what the actor may see.
+        """
+        ...
+
+    def erased(self, idempotency_key: IdempotencyKey) -> ErasureResult | None:
+        """Return the result of the erasure with this key, or None; wait for reads as `erase` does.
+
+        Raises:
+            IdempotencyConflict: the key was used with another body.
+        """
         ...
 
     def history(self, fact_id: str, view: View) -> History | None:

@@ -30,7 +30,7 @@ from knowledge_client.models import (
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, lineage
 from knowledge_service.domain.principals import Principal
-from knowledge_service.errors import Forbidden
+from knowledge_service.errors import Conflict, Forbidden, NotFound
 from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination
 
@@ -238,17 +238,16 @@ def erase(
     reason: str,
     idempotency_key: IdempotencyKey | None,
 ) -> ErasureResult:
-    """Erase a fact and its copies."""
-    fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
-    result = store.erase(fact.id, _action_context(principal, reason, idempotency_key))
-    # Each wider scope has at most one copy.
-    widest = lineage(fact.scope)[: len(result.copies) + 1][-1]
-    if principal.view.can_read_subtree(widest):
-        return result
-    derived = tuple(
-        derived_id for derived_id in result.derived if store.fact(derived_id, principal.view)
-    )
-    return result.model_copy(update={"derived": derived, "links": None, "events": None})
+    """Erase a fact and its copies; a repeated request gets the result of the first one."""
+    try:
+        fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
+    except (NotFound, Forbidden, Conflict):
+        # The first request may have erased the fact, and its alias may name others now.
+        earlier_result = store.erased(idempotency_key) if idempotency_key else None
+        if earlier_result is None:
+            raise
+        return earlier_result
+    return store.erase(fact.id, _action_context(principal, reason, idempotency_key))
 
 
 def visible_copies(

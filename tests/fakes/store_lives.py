@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from knowledge_client.models import (
     ActResult,
@@ -98,12 +98,16 @@ class Lives(Base):
         )
 
     def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
+        return cast("tuple[ActResult, ...] | None", self._stored_answer(idempotency_key))
+
+    def erased(self, idempotency_key: IdempotencyKey) -> ErasureResult | None:
+        return cast("ErasureResult | None", self._stored_answer(idempotency_key))
+
+    def _stored_answer(self, idempotency_key: IdempotencyKey) -> object:
         self._check()
-        key = (idempotency_key.principal, idempotency_key.key)
-        if key not in self._answers:
+        if (idempotency_key.principal, idempotency_key.key) not in self._answers:
             return None
-        answer: tuple[ActResult, ...] = self._once(idempotency_key, tuple)
-        return answer
+        return self._once(idempotency_key, object)
 
     def erase(self, fact_id: str, context: ActionContext) -> ErasureResult:
         def work() -> ErasureResult:

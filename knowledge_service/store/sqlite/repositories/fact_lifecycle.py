@@ -20,7 +20,7 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import corrections, erase, promote, review, undo
-from knowledge_service.ports import ActionContext, ReviewQuery
+from knowledge_service.ports import ActionContext, IdempotencyKey, ReviewQuery
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.projections import trigram_index
@@ -103,13 +103,22 @@ class FactLifecycle(base.SqliteRepository):
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):
             pass
-        erased = self._idempotent(
+        result = self._idempotent(
             context.idempotency_key,
             _ERASED,
             lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, context),
         )
+        return self._await_erasure(result)
+
+    def erased(self, idempotency_key: IdempotencyKey) -> ErasureResult | None:
+        """Read the stored answer of a key; return when no read can see the text."""
+        with self._readers.snapshot() as connection:
+            stored = base.read_stored_response(connection, idempotency_key)
+        return None if stored is None else self._await_erasure(_ERASED.validate_json(stored))
+
+    def _await_erasure(self, result: ErasureResult) -> ErasureResult:
         self._readers.wait_for_earlier_snapshots(self._writer.erased_at_s)
-        return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
+        return result.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
 
     def history(self, fact_id: str, view: View) -> History | None:
         """Read versions and events in one snapshot."""
