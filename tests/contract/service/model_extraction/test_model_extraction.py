@@ -33,10 +33,9 @@ from knowledge_service.extraction import job
 from knowledge_service.extraction.model_client import ModelCallFailed, ModelClient
 from knowledge_service.extraction.model_extractor import PROMPT
 from knowledge_service.extraction.settings import ModelEndpoint
-from knowledge_service.ports import Store
 from tests import knowledge_process
-from tests.contract.service.callers import Connect, refused
-from tests.contract.service.extraction_world import (
+from tests.contract.service.callers import refused
+from tests.contract.service.model_extraction.extraction_world import (
     EPISODES,
     NOW,
     PORT_FACT,
@@ -50,24 +49,10 @@ from tests.contract.service.extraction_world import (
     verdicts_reply,
 )
 from tests.knowledge_builders import OPERATOR, TEAM, run_in, run_key
-from tests.model_server import serving
 from tests.model_server.serving import Running
 
 INVENTED = PORT_FACT | {"content": "The service postgres needs a client certificate of the team."}
 UNPROVEN = URL_FACT | {"episodes": [44]}
-
-
-@pytest.fixture
-def model_server() -> Iterator[Running]:
-    with serving.running("rules: []") as running:
-        yield running
-
-
-@pytest.fixture
-def world(store: Store, model_server: Running, connect: Connect) -> Iterator[World]:
-    created_world = World(store, model_server, connect)
-    yield created_world
-    created_world.client.close()
 
 
 async def test_facts_of_the_model_are_stored_with_their_provenance(world: World) -> None:

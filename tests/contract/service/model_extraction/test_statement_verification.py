@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from knowledge_client.models import EpisodeIn, Extraction, ReplayIn
 from knowledge_service.domain import extraction_verification
 from knowledge_service.extraction import job
-from knowledge_service.ports import Store
-from tests.contract.service.callers import Connect
-from tests.contract.service.extraction_world import (
+from tests.contract.service.model_extraction.extraction_world import (
     PORT_FACT,
     PORT_SUPPORT,
     URL_FACT,
@@ -25,27 +22,12 @@ from tests.contract.service.extraction_world import (
     verdicts_reply,
 )
 from tests.knowledge_builders import run_key
-from tests.model_server import serving
-from tests.model_server.serving import Running
 
 NEGATED_FACT = URL_FACT | {"content": "The migration kept failing in spite of port 6432."}
 """The check of words keeps it."""
 NEW_NUMBER_FACT = PORT_FACT | {"content": "The service postgres listens on port 7432."}
 BARE_FACT = PORT_FACT | {"content": "Clients reach postgres by asking at 6432 instead."}
 """The check of words drops it."""
-
-
-@pytest.fixture
-def model_server() -> Iterator[Running]:
-    with serving.running("rules: []") as running:
-        yield running
-
-
-@pytest.fixture
-def world(store: Store, model_server: Running, connect: Connect) -> Iterator[World]:
-    created_world = World(store, model_server, connect)
-    yield created_world
-    created_world.client.close()
 
 
 def verifying(world: World, **fields: Any) -> job.Models:
