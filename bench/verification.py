@@ -27,7 +27,7 @@ from knowledge_service.extraction.accounted_calls import AccountedCalls, CallUsa
 from knowledge_service.extraction.evidence import check
 from knowledge_service.extraction.model_client import ModelClient
 from knowledge_service.extraction.settings import ModelEndpoint
-from knowledge_service.extraction.statement_verification import Verification
+from knowledge_service.extraction.statement_verification import Cause, Verification
 
 BATCH = 5
 
@@ -60,8 +60,7 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
     def add(self, batch: Sequence[Pair], verification: Verification) -> None:
-        if verification.problem:
-            self.problems.append(verification.problem)
+        self.problems += verification.problems.values()
         for place, pair in enumerate(batch):
             kind = (pair.file, pair.label)
             statement = statement_of(pair)
@@ -170,8 +169,8 @@ def read_answer(file: Path, count: int) -> Verification:
     try:
         verdicts = extraction_verdicts.parse(file.read_text("utf-8"), count)
     except (MalformedAnswer, UnicodeDecodeError) as exc:
-        return Verification(problem=f"{file.name}: {exc}")
-    return Verification(dict(enumerate(verdicts)))
+        return Verification(problems={Cause.CALL_FAILED: f"{file.name}: {exc}"})
+    return Verification({number - 1: verdict for number, verdict in verdicts.items()})
 
 
 def from_model(endpoint: ModelEndpoint, examined: Sequence[Sequence[Pair]]) -> str:

@@ -47,6 +47,12 @@ class Metrics:
             ("state",),
             registry=self.registry,
         )
+        self._unverified_extractions = Counter(
+            "kais_knowledge_unverified_extractions",
+            "Extractions by a model with facts that have no verdict of it, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.extraction_seconds = Histogram(
             "kais_extraction_seconds",
             "Duration of the attempt that ended an extraction, by its final state.",
@@ -98,6 +104,10 @@ class Metrics:
         """Count one finished extraction."""
         self.extractions.labels(state).inc()
         self.extraction_seconds.labels(state).observe(seconds)
+
+    def record_unverified_extraction(self, reason: str) -> None:
+        """Count one extraction in which facts have no verdict of the model."""
+        self._unverified_extractions.labels(reason).inc()
 
     def watch_facts(
         self,

@@ -101,7 +101,7 @@ def _open_service(
     resources.callback(store.close)
     metrics = _metrics_of(store)
     resources.callback(_search_process(settings, store, metrics).stop)
-    models = _extraction_models(resources)
+    models = _extraction_models(resources, metrics)
     workers = _workers(settings, store, metrics, models, spans)
     analysis_worker = AnalysisWorker()
     resources.callback(analysis_worker.stop)
@@ -182,14 +182,18 @@ def _metrics_of(store: SqliteStore) -> Metrics:
     return metrics
 
 
-def _extraction_models(resources: ExitStack) -> job.Models | None:
+def _extraction_models(resources: ExitStack, metrics: Metrics) -> job.Models | None:
     """Return the models that may extract facts; None without any."""
     configured = extraction_settings.read()
     if not configured.models:
         return None
     client = model_client.ModelClient()
     resources.callback(client.close)
-    return job.Models(model_extractor.ModelExtractor(configured, client), clock.now)
+    return job.Models(
+        model_extractor.ModelExtractor(configured, client),
+        clock.now,
+        on_unverified=metrics.record_unverified_extraction,
+    )
 
 
 def _extraction_workers(

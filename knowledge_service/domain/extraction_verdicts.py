@@ -1,5 +1,7 @@
 """Reads what a model says of extracted statements. Pure; the answer is untrusted input.
 
+Each verdict is read by itself: one that is malformed says nothing about the others.
+
 A statement counts as supported only if the passage that the model quotes is in the episodes of that
 statement.
 """
@@ -8,10 +10,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
-from typing import Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from knowledge_service.domain import extraction_answer
 from knowledge_service.domain.extraction_answer import MalformedAnswer
@@ -45,20 +49,34 @@ class Verdict(BaseModel):
 
 
 class _Answer(BaseModel):
-    verdicts: list[Verdict] = Field(max_length=_MAX_VERDICTS)
+    verdicts: list[Any] = Field(max_length=_MAX_VERDICTS)
 
 
-def parse(text: str, count: int) -> tuple[Verdict, ...]:
-    """Read the verdicts on the statements 1 to `count`, in the order of their numbers.
+def parse(text: str, count: int) -> Mapping[int, Verdict]:
+    """Read the verdicts on the statements 1 to `count`, by number.
+
+    A statement has none if its verdict is missing, malformed, or one of several.
 
     Raises:
-        MalformedAnswer: the text is not such JSON, or has not one verdict for each statement.
+        MalformedAnswer: the text is not such JSON, or no statement has a verdict.
     """
     answer = extraction_answer.read_json(_Answer, text)
-    verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
-    if [verdict.number for verdict in verdicts] != list(range(1, count + 1)):
-        raise MalformedAnswer(f"it must have one verdict for each of the items 1 to {count}")
-    return tuple(verdicts)
+    verdicts: list[Verdict] = []
+    for entry in answer.verdicts:
+        with suppress(ValidationError):
+            verdicts.append(Verdict.model_validate(entry))
+    uses = Counter(verdict.number for verdict in verdicts)
+    valid = {
+        verdict.number: verdict
+        for verdict in verdicts
+        if 1 <= verdict.number <= count and uses[verdict.number] == 1
+    }
+    if not valid:
+        raise MalformedAnswer(
+            f"it must have one verdict for each of the items 1 to {count}: an object with number, "
+            "quote, difference and verdict (supported, contradicted or not_stated)"
+        )
+    return valid
 
 
 def missing_support(verdict: Verdict, texts: Sequence[str]) -> str | None:

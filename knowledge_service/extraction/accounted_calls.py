@@ -35,6 +35,10 @@ class ModelUnusable(Exception):
     """The model cannot extract facts of this run, now or later; the message says why."""
 
 
+class BudgetExceeded(ModelUnusable):
+    """The budget of the realm does not allow the call."""
+
+
 class ModelUnavailable(Exception):
     """The model gave no answer, and may later."""
 
@@ -109,7 +113,7 @@ class AccountedCalls:
                 "set; give its prices in knowledge.extraction.models"
             )
         if not self.ledger.reserve(worst, self.budget):
-            raise ModelUnusable(
+            raise BudgetExceeded(
                 f"a call of the model {endpoint.name} may cost {worst:.4f} US dollars, which "
                 f"exceeds what is left of the {self.budget} that the extractions of a realm may "
                 "cost in 24 hours"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -27,7 +27,8 @@ from knowledge_service.extraction.accounted_calls import (
     ModelUnavailable,
     ModelUnusable,
 )
-from knowledge_service.extraction.model_extractor import Draft, ModelExtractor
+from knowledge_service.extraction.model_extractor import Draft, ModelExtractor, Unverified
+from knowledge_service.extraction.statement_verification import Cause
 from knowledge_service.ports import Actor, ExtractionCall, Listing
 
 if TYPE_CHECKING:
@@ -65,11 +66,13 @@ class Moment(Protocol):
 class Models:
     """The models that may extract facts, and the clock that times their retries.
 
-    `replaying` is a lock: only one replay at a time may ask a model.
+    `on_unverified` is called when an extraction ends in which facts have no verdict of the model,
+    with each cause. `replaying` is a lock: only one replay at a time may ask a model.
     """
 
     extractor: ModelExtractor
     now: Moment
+    on_unverified: Callable[[Cause], object] = lambda _: None
     replaying: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -157,18 +160,25 @@ def _extract_by_model(
         problem = str(exc)
     else:
         drawn = [_drawn_to_new_fact(record, fact, model) for fact in draft.facts]
-        if draft.unverified:
-            fields = {**run_fields(key), "model": model, "why": draft.unverified}
-            _log.warning("extraction without verification", extra={"fields": fields})
         reason = _reason_of(draft, len(facts), model)
-        return store.finish_extraction(
+        result = store.finish_extraction(
             key, facts, reason and _bounded(reason), actor=ACTOR, drawn_facts=drawn
         )
+        if draft.unverified and models is not None:
+            _report_unverified(key, draft.unverified, models, model=model)
+        return result
     fields = {**run_fields(key), "model": model, "why": problem}
     _log.warning("extraction by rules alone", extra={"fields": fields})
     reason = f"by rules alone: {problem}"
     reason += f"; {record.by_rules.reason}" if record.by_rules.reason else ""
     return store.finish_extraction(key, facts, _bounded(reason), actor=ACTOR)
+
+
+def _report_unverified(key: RunKey, unverified: Unverified, models: Models, *, model: str) -> None:
+    for cause in unverified.problems:
+        models.on_unverified(cause)
+    fields = {**run_fields(key), "model": model, "why": str(unverified)}
+    _log.warning("extraction without verification", extra={"fields": fields})
 
 
 def run_fields(key: RunKey) -> dict[str, str]:

@@ -24,7 +24,7 @@ from knowledge_service.extraction import statement_verification
 from knowledge_service.extraction.accounted_calls import AccountedCalls, CallLedger, ModelUnusable
 from knowledge_service.extraction.model_client import ModelClient, Prompt
 from knowledge_service.extraction.settings import ExtractionSettings
-from knowledge_service.extraction.statement_verification import Defect, Verification
+from knowledge_service.extraction.statement_verification import Cause, Defect, Verification
 
 PROMPT: Final = Prompt(extraction_prompt.INSTRUCTIONS, extraction_prompt.SCHEMA, "facts")
 
@@ -39,16 +39,27 @@ class Rejection:
 
 
 @dataclass(frozen=True)
+class Unverified:
+    """How many of all facts were judged without a verdict of the model, and why, by cause."""
+
+    count: int
+    total: int
+    problems: Mapping[Cause, str]
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.total} facts ({', '.join(self.problems.values())})"
+
+
+@dataclass(frozen=True)
 class Draft:
     """The facts that the record supports, and those that were left out.
 
-    `unverified` is why some were judged without the verdict of the model; None if none was, or if
-    the model verifies no statements.
+    `unverified` is None if the model verified all facts, or if it verifies none.
     """
 
     facts: tuple[DrawnFact, ...]
     rejected: tuple[Rejection, ...]
-    unverified: str | None = None
+    unverified: Unverified | None = None
 
 
 class ModelExtractor:
@@ -135,12 +146,10 @@ class _Selection:
         ]
         answer = statement_verification.verify(calls, [self._statements[at] for at in places])
         verdicts = {places[at]: verdict for at, verdict in answer.verdicts.items()}
-        count = len(self._statements)
-        flagged = count - len(places)
-        problem = None
-        if flagged:
-            problem = f"an episode with instructions is named by {flagged} of {count} facts"
-        return Verification(verdicts, answer.problem or problem)
+        problems = dict(answer.problems)
+        if flagged := len(self._statements) - len(places):
+            problems[Cause.INSTRUCTIONS] = f"an episode or the text of {flagged} has instructions"
+        return Verification(verdicts, problems)
 
     def draft(self, verification: Verification, limit: int) -> Draft:
         """Return at most `limit` facts, and why each other one is left out."""
@@ -156,7 +165,13 @@ class _Selection:
                 selected.append(fact)
             else:
                 rejected.append(Rejection(fact.content, defect.reason, defect.detail))
-        return Draft(tuple(selected), tuple(rejected), verification.problem)
+        return Draft(tuple(selected), tuple(rejected), self._unverified(verification))
+
+    def _unverified(self, verification: Verification) -> Unverified | None:
+        total = len(self._statements)
+        if not verification.problems:
+            return None
+        return Unverified(total - len(verification.verdicts), total, verification.problems)
 
     def _defect(
         self, place: int, verification: Verification, selected: Sequence[str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from knowledge_service.domain import extraction_verdicts, extraction_verification
@@ -15,6 +16,7 @@ from knowledge_service.domain.extraction_verdicts import Verdict
 from knowledge_service.domain.extraction_verification import Statement
 from knowledge_service.extraction.accounted_calls import (
     AccountedCalls,
+    BudgetExceeded,
     ModelUnavailable,
     ModelUnusable,
 )
@@ -34,27 +36,42 @@ class Defect:
     detail: str = ""
 
 
+class Cause(StrEnum):
+    """Why statements have no verdict; the values are labels of a metric."""
+
+    CALL_FAILED = "call_failed"
+    BUDGET = "budget"
+    NO_ROOM = "no_room"
+    NO_VERDICT = "no_verdict"
+    INSTRUCTIONS = "instructions"
+
+
 @dataclass(frozen=True)
 class Verification:
-    """The verdicts by the place of their statement; `problem` is why some have none."""
+    """The verdicts by the place of their statement, and why others have none, by cause."""
 
     verdicts: Mapping[int, Verdict] = field(default_factory=dict)
-    problem: str | None = None
+    problems: Mapping[Cause, str] = field(default_factory=dict)
 
 
 def verify(calls: AccountedCalls, statements: Sequence[Statement]) -> Verification:
     """Ask the model for its verdicts. A call that fails is not repeated."""
     message, places = extraction_verification.message(statements)
     count = len(places)
-    rest = len(statements) - count
-    problem = f"one call has no room for {rest} of {len(statements)} facts" if rest else None
+    problems: dict[Cause, str] = {}
+    if rest := len(statements) - count:
+        problems[Cause.NO_ROOM] = f"one call has no room for {rest}"
     if not count:
-        return Verification(problem=problem)
+        return Verification(problems=problems)
     try:
         verdicts = calls.ask(PROMPT, message, lambda text: extraction_verdicts.parse(text, count))
+    except BudgetExceeded as exc:
+        return Verification(problems=problems | {Cause.BUDGET: str(exc)})
     except (ModelUnavailable, ModelUnusable) as exc:
-        return Verification(problem=str(exc))
-    return Verification(dict(zip(places, verdicts, strict=True)), problem)
+        return Verification(problems=problems | {Cause.CALL_FAILED: str(exc)})
+    if missing := count - len(verdicts):
+        problems[Cause.NO_VERDICT] = f"its answer has no valid verdict on {missing}"
+    return Verification({places[n - 1]: verdict for n, verdict in verdicts.items()}, problems)
 
 
 def defect(statement: Statement, verdict: Verdict | None) -> Defect | None:

@@ -104,7 +104,7 @@ def replay_extraction(
         model=body.model,
         facts=tuple(facts),
         missing=tuple(text for text in contents if not _is_among(text, drawn)),
-        unverified=draft.unverified,
+        unverified=str(draft.unverified) if draft.unverified else None,
         input_tokens=calls.input_tokens,
         output_tokens=calls.output_tokens,
         cost=float(calls.cost),

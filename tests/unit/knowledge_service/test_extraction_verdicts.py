@@ -28,15 +28,44 @@ def answer(*numbers: int) -> str:
     return json.dumps({"verdicts": [{"number": number, **entry} for number in numbers]})
 
 
-def test_verdicts_are_read_in_the_order_of_their_numbers() -> None:
-    verdicts = extraction_verdicts.parse(answer(2, 1), 2)
-    assert [each.number for each in verdicts] == [1, 2]
+@pytest.mark.parametrize(
+    ("numbers", "valid"),
+    [
+        ((2, 1), {1, 2}),
+        ((1,), {1}),
+        ((1, 2, 3), {1, 2}),
+        ((0, 1, 10**800), {1}),
+        ((1, 1, 2), {2}),
+    ],
+)
+def test_each_statement_has_the_one_verdict_of_its_number(
+    numbers: tuple[int, ...], valid: set[int]
+) -> None:
+    verdicts = extraction_verdicts.parse(answer(*numbers), 2)
+    assert {number: each.number for number, each in verdicts.items()} == {n: n for n in valid}
 
 
-@pytest.mark.parametrize("numbers", [(), (1,), (1, 1), (1, 2, 3), (0, 1)])
-def test_each_statement_has_exactly_one_verdict(numbers: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("numbers", [(), (1, 1), (3,), (0, -1)])
+def test_answer_without_any_verdict_on_a_statement_is_malformed(numbers: tuple[int, ...]) -> None:
     with pytest.raises(MalformedAnswer, match="one verdict for each of the items 1 to 2"):
         extraction_verdicts.parse(answer(*numbers), 2)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"number": 1, "verdict": "proven", "quote": "q", "difference": ""},
+        {"number": "1", "verdict": "supported", "quote": "q", "difference": ""},
+        {"number": 1, "verdict": "supported"},
+        {"number": 1, "verdict": "supported", "quote": None, "difference": ""},
+        "supported",
+        None,
+        [[[]]],
+    ],
+)
+def test_malformed_verdict_leaves_the_others_as_they_are(entry: object) -> None:
+    entries = [entry, *json.loads(answer(2))["verdicts"]]
+    assert list(extraction_verdicts.parse(json.dumps({"verdicts": entries}), 2)) == [2]
 
 
 @pytest.mark.parametrize(
