@@ -26,6 +26,7 @@ from knowledge_service.extraction.model_client import ModelClient, Prompt
 from knowledge_service.extraction.settings import ExtractionSettings
 from knowledge_service.extraction.statement_verification import Cause, Defect, Verification
 
+_LARGEST_SHOWN: Final = 10**9
 PROMPT: Final = Prompt(extraction_prompt.INSTRUCTIONS, extraction_prompt.SCHEMA, "facts")
 
 
@@ -185,7 +186,10 @@ class _Selection:
 def _unproven(fact: DrawnFact, texts: Mapping[int, str]) -> str | None:
     missing = [seq for seq in fact.episodes if seq not in texts]
     if missing:
-        return f"the episode {missing[0]} does not exist"
+        # The condition of a Mission has no room for a number of a thousand digits.
+        is_legible = abs(missing[0]) <= _LARGEST_SHOWN
+        name = f"the episode {missing[0]}" if is_legible else "an episode with a huge number"
+        return f"{name} does not exist"
     return None if fact.episodes else "it names no episode"
 
 

@@ -48,6 +48,8 @@ CERTAIN = ("missing number", "other unit", "reversed numbers", "new name")
 
 Of 430 supported statements among the labelled pairs for tuning, one has such a defect.
 """
+# A term can be as long as its statement; the condition of a Mission shows several reasons.
+_MOST_SHOWN = 40
 _NO_EPISODE = "it names no episode that says anything"
 
 
@@ -97,7 +99,7 @@ def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple
         "new name": (float(covered.has_new_name), "its episodes do not have a name that it has"),
         "missing number": (
             float(numbers.missing is not None),
-            f"its episodes do not have the number {numbers.missing}",
+            f"its episodes do not have the number {_shown(numbers.missing)}",
         ),
         "other unit": (float(numbers.is_other_unit), "its episodes have a number in another unit"),
         "reversed numbers": (
@@ -110,11 +112,16 @@ def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple
         ),
         "misplaced number": (
             numbers.misplaced,
-            f"its episodes have the number {numbers.misplaced_number} beside other words",
+            f"its episodes have the number {_shown(numbers.misplaced_number)} beside other words",
         ),
-        "denial": (denials.denial.value, f"{opposite}{denials.denied_term!r}"),
+        "denial": (denials.denial.value, f"{opposite}{_shown(denials.denied_term)!r}"),
         "affirmation": (
             float(denials.reversed_term is not None),
-            f"{opposite}{denials.reversed_term!r}",
+            f"{opposite}{_shown(denials.reversed_term)!r}",
         ),
     }
+
+
+def _shown(term: str | None) -> str:
+    text = term or ""
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"

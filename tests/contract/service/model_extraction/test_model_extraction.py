@@ -100,6 +100,18 @@ async def test_what_the_record_does_not_carry_is_left_out_and_the_reason_says_wh
     )
 
 
+async def test_numbers_in_an_answer_do_not_fill_the_reason(world: World) -> None:
+    huge = [PORT_FACT | {"episodes": [10**800 + n]} for n in range(20)]
+    number = PORT_FACT | {"content": f"The service postgres listens on port {'7' * 900}."}
+    name = URL_FACT | {"content": f"The migration did not use {'Zeb' + 'ra' * 400}."}
+    play(world.server, facts_reply(*huge, number, name))
+    await world.close_run()
+    reason = str(world.extract(world.models()).reason)
+    assert "22 left out: an episode with a huge number does not exist, " in reason
+    assert "its episodes do not have the number 7777" in reason
+    assert len(reason) < 300
+
+
 async def test_malformed_answer_is_repaired_once(world: World) -> None:
     play(world.server, {"text": "Here are the facts!"}, facts_reply(PORT_FACT))
     await world.close_run()
