@@ -22,8 +22,6 @@ from kais_cli.views.output import Format
 if TYPE_CHECKING:
     from knowledge_client.models import ExtractionReplay
 
-# Time for two calls of a model that are as slow as the service allows, or for four with repairs.
-_TIMEOUT_S = 300.0
 _MARKS = {"stored": "=", "new": "+", "left_out": "x"}
 
 
@@ -43,6 +41,7 @@ def extract(
 ) -> ExitStatus:
     """Ask a model for the facts of the last run, and compare them with the stored ones."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+    from knowledge_client.models.extractions import REPLAY_SECONDS  # noqa: PLC0415
 
     if not replay:
         raise errors.UsageError(
@@ -55,7 +54,7 @@ def extract(
     question = models.ReplayIn(
         run_id=mission.status.run_id, namespace=mission.metadata.namespace, model=model
     )
-    with scope_context.client(session, timeout_s=_TIMEOUT_S) as client:
+    with scope_context.client(session, timeout_s=REPLAY_SECONDS) as client:
         answer = client.replay_extraction(question)
     if output_ is Format.TABLE:
         session.write(_format(answer))

@@ -15,12 +15,13 @@ from typing import Any
 
 import httpx
 
+from knowledge_client.models import extractions
 from knowledge_service.domain import redaction
 from knowledge_service.extraction.settings import ModelEndpoint
 
-_TIMEOUT_S = 60.0
+TIMEOUT_S = extractions.MODEL_SILENCE_SECONDS
 # A bound of the whole response: an endpoint that sends single bytes never exceeds the read timeout.
-_DEADLINE_S = 120.0
+DEADLINE_S = extractions.MODEL_ANSWER_SECONDS
 _MAX_BYTES = 1024 * 1024
 _MAX_DETAIL = 200
 # The key file is read for each call, so a rejected key may have been replaced at the next call.
@@ -83,7 +84,7 @@ class ModelClient:
         self,
         *,
         transport: httpx.BaseTransport | None = None,
-        timeout_s: float = _TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
@@ -105,7 +106,7 @@ class ModelClient:
         """
         key = _key(endpoint)
         path, headers, body = _request(endpoint, prompt, messages, key)
-        deadline_s = self._monotonic() + _DEADLINE_S
+        deadline_s = self._monotonic() + DEADLINE_S
         try:
             with self._http.stream(
                 "POST", endpoint.url + path, headers=headers, json=body
@@ -142,7 +143,7 @@ class ModelClient:
             if self._monotonic() > deadline_s:
                 raise ModelCallFailed(
                     f"the answer of the model {endpoint.name} did not end within "
-                    f"{_DEADLINE_S:.0f} s",
+                    f"{DEADLINE_S:.0f} s",
                     is_temporary=True,
                 )
         return bytes(content)

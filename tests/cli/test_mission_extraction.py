@@ -2,6 +2,7 @@
 
 import pytest
 
+from knowledge_service.extraction import model_client
 from tests.cli import objects
 
 REPLAY = {
@@ -36,6 +37,9 @@ def test_replayed_extraction_is_compared_with_what_was_stored(terminal, cluster,
         "The calls took 800 input and 120 output tokens, and cost 0.0013 US dollars.",
     ]
     assert knowledge.sent() == {"run_id": "r1", "namespace": "demo", "model": "small"}
+    # Two calls, each with a repair, of which each may stay silent until just before its end.
+    longest_call_s = model_client.DEADLINE_S + model_client.TIMEOUT_S
+    assert knowledge.requests[-1].extensions["timeout"]["read"] == 4 * longest_call_s == 720
 
 
 def test_each_fact_of_a_replay_is_one_line(terminal, cluster, knowledge):
