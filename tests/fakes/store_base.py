@@ -138,7 +138,12 @@ class Base:
         if self.problem:
             raise StoreUnavailable(self.problem)
 
-    def _once(self, idempotency_key: IdempotencyKey | None, work: Callable[[], T]) -> T:
+    def _once(
+        self,
+        idempotency_key: IdempotencyKey | None,
+        work: Callable[[], T],
+        may_store: Callable[[T], bool] = lambda _: True,
+    ) -> T:
         with self._lock:
             self._check()
             if idempotency_key is None:
@@ -153,7 +158,8 @@ class Base:
                     )
                 return answer
             answer = self._together(work)
-            self._answers[key] = (idempotency_key.body_hash, answer)
+            if may_store(answer):
+                self._answers[key] = (idempotency_key.body_hash, answer)
             return answer
 
     def _together(self, work: Callable[[], T]) -> T:

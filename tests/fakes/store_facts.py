@@ -237,7 +237,9 @@ class Facts(Links):
             self._record(new)
             return answer
 
-        return self._once(idempotency_key, work)
+        return self._once(
+            idempotency_key, work, lambda answer: all(self.row(fact.id) for fact in answer.facts)
+        )
 
     def record_recall_later(self, new: NewReceipt) -> None:
         self._check()

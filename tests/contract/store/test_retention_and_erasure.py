@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from knowledge_client.models import (
     ApproveIn,
+    Fact,
+    Recalled,
+    RecalledFact,
+    Receipt,
     Retention,
     ScopeConfig,
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.ports import ActionContext, Listing, Search, Store
+from knowledge_service.ports import (
+    ActionContext,
+    IdempotencyKey,
+    Listing,
+    NewReceipt,
+    Search,
+    Store,
+)
 from tests.contract.store.conftest import Time
 from tests.fact_actions import WHY, known, live, shown, told
 from tests.knowledge_builders import ALL, LEAD, PERSON, TEAM
 
 VIEW = View(LEAD)
 REALM = "realm:demo"
+
+
+def recall_of(fact: Fact, receipt_id: str, at: datetime) -> tuple[NewReceipt, Recalled]:
+    """Make what a recall that read one fact records, and its answer."""
+    recalled = RecalledFact(**fact.model_dump(by_alias=True), rank=1, score=1.0)
+    answer = Recalled(receipt=receipt_id, facts=(recalled,), scopes=(), known_at=at, ranker="r")
+    receipt = Receipt(
+        id=receipt_id, query_hash="", principal="ada", scopes=(TEAM,), known_at=at, ranker="",
+        analyser="", facts=(fact.id,), scores=(1.0,),
+    )  # fmt: skip
+    return NewReceipt(receipt, LEAD), answer
 
 
 class TestRetaining:
@@ -109,6 +131,23 @@ class TestErasing:
         for filters in (Filters(), Filters(known_at=later_time)):
             assert store.search(Search(VIEW, "rain falls", 5, filters=filters)).hits == ()
         assert store.scope_stats([TEAM], ALL)[0].facts == 1
+
+    def test_answer_of_a_recall_that_read_an_erased_fact_is_not_repeated(
+        self, store: Store, time: Time
+    ) -> None:
+        fact_id = told(store, "rain falls")
+        (hit,) = store.search(Search(VIEW, "rain falls", 5)).hits
+        store.erase(fact_id, ActionContext(PERSON, "asked to"))
+        key = IdempotencyKey("ada", "key", "body")
+        recorded = store.record_recall(*recall_of(hit.fact, "first", time.now), key)
+        assert [fact.content for fact in recorded.facts] == ["rain falls"]
+        second = told(store, "sun shines")
+        current = store.fact(second, ALL)
+        assert current is not None
+        repeated = store.record_recall(*recall_of(current, "second", time.now), key)
+        assert [fact.content for fact in repeated.facts] == ["sun shines"]
+        again = store.record_recall(*recall_of(hit.fact, "third", time.now), key)
+        assert again == repeated
 
     def test_erasure_reaches_copies_and_names_what_was_derived(self, store: Store) -> None:
         fact_id = told(store)

@@ -50,17 +50,26 @@ class SqliteRepository:
         idempotency_key: IdempotencyKey | None,
         answer: TypeAdapter[T],
         operation: Callable[[Transaction], T],
+        *,
+        may_store: Callable[[Transaction, T], bool] | None = None,
     ) -> T:
         """Run a write, or return the first answer under the same key."""
-        return self._writer.submit(make_idempotent(idempotency_key, answer, operation))
+        return self._writer.submit(
+            make_idempotent(idempotency_key, answer, operation, may_store=may_store)
+        )
 
 
 def make_idempotent(
     idempotency_key: IdempotencyKey | None,
     answer: TypeAdapter[T],
     operation: Callable[[Transaction], T],
+    *,
+    may_store: Callable[[Transaction, T], bool] | None = None,
 ) -> Callable[[Transaction], T]:
-    """Wrap a write so that it returns the stored answer of its key, if there is one."""
+    """Wrap a write so that it returns the stored answer of its key, if there is one.
+
+    `may_store` decides whether an answer from an earlier snapshot may still be stored.
+    """
     if idempotency_key is None:
         return operation
 
@@ -73,6 +82,8 @@ def make_idempotent(
         if stored_response is not None:
             return answer.validate_json(stored_response)
         result = operation(tx)
+        if may_store is not None and not may_store(tx, result):
+            return result
         text = answer.dump_json(result).decode()
         tx.execute(
             _STORE_RESPONSE,

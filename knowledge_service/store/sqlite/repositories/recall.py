@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Protocol
@@ -26,6 +27,7 @@ from knowledge_service.store.sqlite.repositories.recall_snapshot import SqliteSn
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
+_EXISTING = "SELECT count(*) FROM json_each(?) n CROSS JOIN fact f ON f.id = n.value"
 _RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
 _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
@@ -134,13 +136,17 @@ class RecallRepository(base.SqliteRepository):
     def record_recall(
         self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
     ) -> Recalled:
-        """Commit the receipt, its usage and the answer for a repeat."""
+        """Commit the receipt, its usage and the answer for a repeat.
+
+        A fact of the answer may have been erased after it was read. The answer is not stored then,
+        because the erasure has already deleted the stored answers that contain the fact.
+        """
 
         def work(tx: Transaction) -> Recalled:
             receipts.record(tx, [new])
             return answer
 
-        return self._idempotent(idempotency_key, _RECALLED, work)
+        return self._idempotent(idempotency_key, _RECALLED, work, may_store=_has_all_facts)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         """Add the receipt to the writer's deferred jobs."""
@@ -150,3 +156,9 @@ class RecallRepository(base.SqliteRepository):
         """Return a receipt and its observer."""
         with self._readers.snapshot() as connection:
             return receipts.find(connection, receipt_id)
+
+
+def _has_all_facts(tx: Transaction, answer: Recalled) -> bool:
+    fact_ids = {fact.id for fact in answer.facts}
+    (count,) = tx.fetch_first(_EXISTING, (json.dumps(list(fact_ids)),)) or (0,)
+    return bool(count == len(fact_ids))
