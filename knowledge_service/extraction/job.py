@@ -132,8 +132,15 @@ def run_extraction(store: Store, key: RunKey, models: Models | None = None) -> E
     record = read_record(store, key, mission_run, settings)
     if settings.model is not None:
         return _extract_by_model(store, record, models, model=settings.model, extraction=extraction)
-    facts = [_to_new_fact(mission_run, fact) for fact in record.by_rules.facts]
+    facts = _facts_of_rules(record, extraction)
     return store.finish_extraction(key, facts, record.by_rules.reason, actor=ACTOR)
+
+
+def _facts_of_rules(record: RunRecord, extraction: Extraction) -> list[NewFact]:
+    """Return the facts to store; none if an earlier attempt stored them."""
+    if extraction.facts:
+        return []
+    return [_to_new_fact(record.run, fact) for fact in record.by_rules.facts]
 
 
 def _extract_by_model(
@@ -141,18 +148,17 @@ def _extract_by_model(
 ) -> Extraction:
     """Store the facts of rules and model; only those of the rules if the model fails."""
     key = record.key
-    facts = [_to_new_fact(record.run, fact) for fact in record.by_rules.facts]
+    facts = _facts_of_rules(record, extraction)
     try:
         draft = draw(store, record, models, model=model)
     except ModelUnavailable as exc:
         delay = retry_delay(extraction.attempts, exc.retry_after_s)
         if models is not None and delay is not None:
-            # The facts of the rules were stored at the first failure.
             return store.postpone_extraction(
                 key,
                 _bounded(f"{exc}; asked again later"),
                 retry_at=models.now() + delay,
-                facts=() if extraction.reason else facts,
+                facts=facts,
                 actor=ACTOR,
             )
         problem = f"{exc}, and did not within {_MAX_RETRY_TIME // timedelta(hours=1)} hours"
@@ -160,7 +166,7 @@ def _extract_by_model(
         problem = str(exc)
     else:
         drawn = [_drawn_to_new_fact(record, fact, model) for fact in draft.facts]
-        reason = _reason_of(draft, len(facts), model)
+        reason = _reason_of(draft, len(facts) or len(extraction.facts), model)
         result = store.finish_extraction(
             key, facts, reason and _bounded(reason), actor=ACTOR, drawn_facts=drawn
         )

@@ -193,7 +193,7 @@ class ExtractionStore(Protocol):
     ) -> Extraction:
         """Store the facts of the rules, and record why the facts of the model come later.
 
-        The caller passes the facts to `finish_extraction` again, which confirms them. It leaves out
-        facts that cannot be stored, with the reason.
+        The extraction names those that were stored. They are stored once: one that is erased
+        meanwhile does not return, so the caller does not pass them to `finish_extraction` again.
         """
         ...

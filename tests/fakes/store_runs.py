@@ -385,7 +385,7 @@ class Runs(Facts):
             entry, matching_extraction = self._extracting(key)
             if matching_extraction.state == "done":
                 return matching_extraction
-            stored: list[str] = []
+            stored = [fact_id for fact_id in matching_extraction.facts if self.row(fact_id)]
             counts: Counter[str] = Counter()
             stores = [
                 *((fact, self._extracted) for fact in facts),
@@ -442,11 +442,15 @@ class Runs(Facts):
         actor: Actor,
     ) -> Extraction:
         with self._lock:
+            fact_ids: list[str] = []
             for fact in facts:
                 with suppress(PreviouslyRetracted, QuotaExceeded):
-                    self._extracted(fact, actor)
+                    fact_ids.append(self._extracted(fact, actor))
             result = self.fail_extraction(key, reason, retry=True)
-            self._extracting(key)[0].retry_at = retry_at
+            if fact_ids:
+                result = result.model_copy(update={"facts": tuple(dict.fromkeys(fact_ids))})
+            entry = self._extracting(key)[0]
+            entry.extraction, entry.retry_at = result, retry_at
             return result
 
 

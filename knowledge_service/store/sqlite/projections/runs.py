@@ -23,8 +23,8 @@ _ACCEPT = """INSERT INTO extraction(realm_no, run_id, state, max_facts, actor, a
   updated_at) VALUES(?, ?, 'pending', ?, ?, ?, ?)"""
 _BEGIN = """UPDATE extraction SET state = 'running', attempts = attempts + 1, updated_at = ?
   WHERE realm_no = ? AND run_id = ?"""
-_FINISH = """UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ?, retry_at = ?
-  WHERE realm_no = ? AND run_id = ?"""
+_FINISH = """UPDATE extraction SET state = ?, facts = coalesce(?, facts), reason = ?,
+  updated_at = ?, retry_at = ? WHERE realm_no = ? AND run_id = ?"""
 _CHOOSE = """UPDATE extraction SET model = ?, state = 'pending', updated_at = ?
   WHERE realm_no = ? AND run_id = ?"""
 _CALL = """UPDATE extraction SET calls = calls + 1, cost_nano = cost_nano + ?, called_at = ?
@@ -85,7 +85,8 @@ def _done(connection: apsw.Connection, event: Event) -> None:
 def _failed(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         state = "pending" if part["retry"] else "failed"
-        columns = (state, "[]", part["reason"], event.at, part.get("retry_at"))
+        facts = canonical(part["facts"]) if "facts" in part else None
+        columns = (state, facts, part["reason"], event.at, part.get("retry_at"))
         connection.execute(_FINISH, (*columns, *_key(connection, part)))
 
 

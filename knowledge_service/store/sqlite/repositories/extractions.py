@@ -44,6 +44,7 @@ _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   GROUP BY e.error_signature"""
 _BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
   AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
+_EXISTS = "SELECT 1 FROM fact WHERE id = ?"
 _SCOPE_OF = "SELECT scope FROM run WHERE realm_no = ? AND run_id = ?"
 
 
@@ -165,7 +166,7 @@ class Extractions(base.SqliteRepository):
             extraction = _get(tx, key)
             if extraction.state == "done":
                 return extraction
-            fact_ids: list[str] = []
+            fact_ids = [fact_id for fact_id in extraction.facts if _exists(tx, fact_id)]
             skipped: Counter[str] = Counter()
             stores = [
                 *((fact, _store) for fact in new),
@@ -210,10 +211,15 @@ class Extractions(base.SqliteRepository):
         """Store the facts that are certain already, and record why the rest comes later."""
 
         def work(tx: Transaction) -> Extraction:
+            payload: dict[str, Any] = {
+                "reason": reason, "retry": True, "retry_at": times.to_us(retry_at),
+            }  # fmt: skip
+            fact_ids: list[str] = []
             for fact in facts:
                 with suppress(PreviouslyRetracted, QuotaExceeded):
-                    _store(tx, fact, actor)
-            payload = {"reason": reason, "retry": True, "retry_at": times.to_us(retry_at)}
+                    fact_ids.append(_store(tx, fact, actor))
+            if fact_ids:
+                payload["facts"] = list(dict.fromkeys(fact_ids))
             _record_event(tx, "extraction.failed", _run_columns(tx, key), "extraction", payload)
             return _get(tx, key)
 
@@ -236,6 +242,10 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
         store_fact.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
         return str(existing[0])
     return store_fact.store_or_confirm_fact(uow, fact, actor).fact_id
+
+
+def _exists(tx: Transaction, fact_id: str) -> bool:
+    return tx.fetch_first(_EXISTS, (fact_id,)) is not None
 
 
 def _remember(tx: Transaction, fact: NewFact, actor: Actor) -> str:

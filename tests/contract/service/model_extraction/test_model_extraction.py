@@ -25,6 +25,7 @@ from knowledge_client.models import (
     Extraction,
     ExtractionIn,
     FactIn,
+    ReasonIn,
     ReplayIn,
     ScopeConfig,
 )
@@ -406,6 +407,23 @@ async def test_facts_of_the_rules_do_not_wait_for_a_model_that_is_down(world: Wo
     assert extraction.state == "done"
     assert extraction.facts[0] == by_rules.id
     assert len(extraction.facts) == 2
+
+
+async def test_erased_fact_of_the_rules_does_not_return_with_the_answer_of_the_model(
+    world: World,
+) -> None:
+    play(world.server, {"status": 503}, {"status": 503}, facts_reply())
+    await world.close_run(episodes=(*FAILING, *EPISODES))
+    models, operator = world.models(), world.connect("operator")
+    world.extract(models)
+    (by_rules,) = (await operator.list_facts(scope=TEAM)).facts
+    await operator.erase(by_rules.id, ReasonIn(reason="asked to"))
+    for state in ("pending", "done"):
+        world.now += timedelta(hours=1)
+        extraction = world.extract(models)
+        assert extraction.state == state
+        assert (await operator.list_facts(scope=TEAM)).facts == ()
+    assert extraction.facts == ()
 
 
 async def test_error_that_repeats_the_key_is_masked_in_the_reason(
