@@ -44,7 +44,7 @@ A contradicted denial exceeds it alone, and so does a number that is missing, re
 earlier state.
 """
 CERTAIN = ("missing number", "other unit", "reversed numbers", "new name")
-"""The defects that no verdict of a model outweighs.
+"""The defects that no verdict of a model outweighs; a number may follow by a conversion or a sum.
 
 Of 430 supported statements among the labelled pairs for tuning, one has such a defect.
 """
@@ -60,7 +60,7 @@ def certain_defect(statement: str, texts: Sequence[str]) -> str | None:
         return _NO_EPISODE
     if not any(record.has(term) for term in claim.terms):
         return "its episodes have none of its words"
-    measured = _defects(statement, claim, record)
+    measured = _defects(statement, claim, record, with_arithmetic=True)
     return next((measured[name][1] for name in CERTAIN if measured[name][0]), None)
 
 
@@ -84,10 +84,16 @@ def defects(statement: str, texts: Sequence[str]) -> dict[str, float]:
     return {name: size for name, (size, _) in measured.items()}
 
 
-def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple[float, str]]:
-    """Return the size of each defect of a statement, and the reason to reject it for that."""
+def _defects(
+    statement: str, claim: Passage, record: Passage, *, with_arithmetic: bool = False
+) -> dict[str, tuple[float, str]]:
+    """Return the size of each defect of a statement, and the reason to reject it for that.
+
+    `with_arithmetic`: a number that follows from others by a conversion or a sum is not missing.
+    """
     covered = coverage.measure(statement, claim, record)
     numbers = quantities.compare(statement, claim, record)
+    missing = numbers.underivable if with_arithmetic else numbers.missing
     denials = polarity.compare(statement, claim, record)
     lacks_words = "its episodes do not have most of its words"
     opposite = "its episodes say the opposite about "
@@ -98,8 +104,8 @@ def _defects(statement: str, claim: Passage, record: Passage) -> dict[str, tuple
         "uncovered end": (1 - covered.end, lacks_words),
         "new name": (float(covered.has_new_name), "its episodes do not have a name that it has"),
         "missing number": (
-            float(numbers.missing is not None),
-            f"its episodes do not have the number {_shown(numbers.missing)}",
+            float(missing is not None),
+            f"its episodes do not have the number {_shown(missing)}",
         ),
         "other unit": (float(numbers.is_other_unit), "its episodes have a number in another unit"),
         "reversed numbers": (

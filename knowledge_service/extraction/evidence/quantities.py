@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge_service.extraction.evidence import passages, vocabulary
+from knowledge_service.extraction.evidence import arithmetic, passages, vocabulary
 from knowledge_service.extraction.evidence.passages import Passage, Word
 
 # At most this many numbers are compared by their place, the others by their value only.
@@ -45,10 +45,12 @@ _EARLIER_VALUE = re.compile(rf"(?:from|of|than|instead of|without|after|before) 
 class Quantities:
     """What is wrong with the numbers of a statement; a number in question, if any.
 
+    `underivable` is a missing number that does not follow from others by a conversion or a sum.
     `misplaced` is how much better the place of a number fits another number of the record.
     """
 
     missing: str | None
+    underivable: str | None
     is_other_unit: bool
     is_reversed: bool
     is_earlier_state: bool
@@ -96,15 +98,30 @@ def compare(statement: str, claim: Passage, record: Passage) -> Quantities:
         if word.is_number and word.spelling[0].isdigit() and word.term not in numbers
     ]
     of_record = _occurrences(record, _REACH)
+    derivable = _derivable(claim, of_record) if missing else frozenset()
     misplaced, number = _misplaced(claim, of_record)
     return Quantities(
         missing[0] if missing else None,
+        next((number for number in missing if number not in derivable), None),
         _is_other_unit(claim, of_record),
         _is_reversed(statement, record),
         _is_earlier_state(statement, claim, of_record),
         misplaced,
         number,
     )
+
+
+def _derivable(claim: Passage, of_record: Sequence[_Occurrence]) -> frozenset[str]:
+    recorded = [amount for it in of_record if (amount := _amount(it))]
+    return frozenset(
+        it.number
+        for it in _occurrences(claim, _REACH)
+        if (amount := _amount(it)) and arithmetic.follows(amount, recorded)
+    )
+
+
+def _amount(occurrence: _Occurrence) -> arithmetic.Amount | None:
+    return arithmetic.amount(occurrence.number, occurrence.unit, occurrence.following)
 
 
 def _occurrences(passage: Passage, reach: float) -> list[_Occurrence]:

@@ -162,6 +162,43 @@ def test_exchanged_numbers_and_units_are_certain_defects(
     assert problem in str(check.certain_defect(statement, [record]))
 
 
+@pytest.mark.parametrize(
+    ("record", "statement"),
+    [
+        ("the probe timed out after 1000 ms", "The probe timed out after 1 s."),
+        ("the job ran for 1.5 h", "The job ran for 90 minutes."),
+        ("the dump has 2 GB", "The dump has 2048 MB."),
+        ("the dump has 2 GB", "The dump has 2000 MB."),
+        ("12 tests failed in api; 3 tests failed in web", "15 tests failed in api and web."),
+        ("the build took 40 s and the upload 1 min", "The build and the upload took 100 s."),
+    ],
+)
+def test_conversion_and_sum_of_two_numbers_are_no_certain_defects(
+    record: str, statement: str
+) -> None:
+    assert check.certain_defect(statement, [record]) is None
+    assert check.missing_support(statement, [record]) is not None
+
+
+@pytest.mark.parametrize(
+    ("record", "statement", "number"),
+    [
+        ("the probe timed out after 1000 ms", "The probe timed out after 2 s.", "2"),
+        ("the probe timed out after 1000 ms", "The probe was tried 1 time.", "1"),
+        ("12 tests failed; 3 hosts were down", "15 tests failed.", "15"),
+        ("12 tests failed; 3 tests were skipped", "16 tests ran.", "16"),
+        ("12 tests failed", "24 tests failed.", "24"),
+        ("port 6432 and port 1000 are open", "Port 7432 is open.", "7432"),
+        ("10 s, then 20 s, then 30 s passed", "60 s passed.", "60"),
+    ],
+)
+def test_number_that_follows_by_no_such_arithmetic_is_a_certain_defect(
+    record: str, statement: str, number: str
+) -> None:
+    problem = f"its episodes do not have the number {number}"
+    assert check.certain_defect(statement, [record]) == problem
+
+
 def test_at_most_one_supported_statement_of_a_hundred_has_a_certain_defect() -> None:
     supported = [
         (text, pair["record"])
