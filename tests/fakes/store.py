@@ -57,6 +57,8 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
         deleted_stored_scope = self._scopes.pop(path, None)
         if deleted_stored_scope:
             self._graves.append((self._last, deleted_stored_scope))
+            for row in deleted_stored_scope.rows:
+                self.drop_answers(row.fact.id)
         return deleted_stored_scope is not None
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:

@@ -93,6 +93,25 @@ async def test_answer_that_is_kept_for_a_repeat_is_erased_with_the_fact(
         assert "zebra" not in final_response.text
 
 
+@pytest.mark.parametrize("erase", [True, False])
+async def test_stored_response_is_deleted_with_the_scope_of_its_facts(
+    connect: Connect, http: httpx.AsyncClient, *, erase: bool
+) -> None:
+    async with connect("keeper") as keeper:
+        for scope in (TEAM, LEAD):
+            await keeper.remember(FactIn(content="zebra", scope=scope))
+        headers = bearer("keeper", **{"Idempotency-Key": "k"})
+        body = {"query": "zebra", "scopes": [TEAM]}
+        initial_response = await http.post("/v1/recall", json=body, headers=headers)
+        assert '"content":"zebra"' in initial_response.text
+        await keeper.delete_scope(LEAD, erase=erase)
+        other_response = await http.post("/v1/recall", json=body, headers=headers)
+        assert other_response.content == initial_response.content
+        await keeper.delete_scope(TEAM, erase=erase)
+        final_response = await http.post("/v1/recall", json=body, headers=headers)
+        assert final_response.json()["facts"] == []
+
+
 @pytest.mark.parametrize("doing", ["replay", "diff", "explain"])
 async def test_asking_a_receipts_question_again_takes_from_the_share_of_recalls(
     http: httpx.AsyncClient, doing: str

@@ -5,17 +5,22 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from knowledge_client.models import (
     ApproveIn,
     Fact,
+    PrincipalIn,
     Recalled,
     RecalledFact,
     Receipt,
     Retention,
     ScopeConfig,
+    Subject,
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
+from knowledge_service.errors import NotFound
 from knowledge_service.ports import (
     ActionContext,
     IdempotencyKey,
@@ -148,6 +153,24 @@ class TestErasing:
         assert [fact.content for fact in repeated.facts] == ["sun shines"]
         again = store.record_recall(*recall_of(hit.fact, "third", time.now), key)
         assert again == repeated
+
+    def test_namespace_of_the_same_name_gets_no_answer_of_the_earlier_one(
+        self, store: Store
+    ) -> None:
+        self.register(store, "uid-1")
+        fact_id = told(store, "rain falls")
+        context = ActionContext(PERSON, "because", IdempotencyKey("ada", "key", "body"))
+        assert store.confirm(fact_id, context) == store.confirm(fact_id, context)
+        self.register(store, "uid-2")
+        with pytest.raises(NotFound):
+            store.confirm(fact_id, context)
+
+    def register(self, store: Store, realm_uid: str) -> None:
+        subject = Subject(username="system:serviceaccount:demo:lead-0", uid=realm_uid)
+        principal = PrincipalIn(
+            name="demo/lead-0", type="agent", subject=subject, home=LEAD, realm_uid=realm_uid
+        )
+        store.put_principal(principal, actor=PERSON)
 
     def test_erasure_reaches_copies_and_names_what_was_derived(self, store: Store) -> None:
         fact_id = told(store)

@@ -10,7 +10,7 @@ from knowledge_service.domain.access_control import PLATFORM, realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.repositories import base, scopes
+from knowledge_service.store.sqlite.repositories import base, scopes, stored_text_erasure
 
 _COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota, default_scope, address"
 _EVERY_PRINCIPAL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
@@ -103,6 +103,7 @@ def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None
             raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {recorded_uid}")
         for old, old_path in tx.fetch_all(_IN_REALM, (number,)):
             scopes.retire(tx, old, old_path, actor)
+        stored_text_erasure.forget_answers_of_realm(tx, path)
         number = base.ensure_scope(tx, path, actor.name)
     part = {"path": path, "realm_uid": uid}
     tx.record("realm.named", scope_no=number, actor=actor.name, parts=[part])

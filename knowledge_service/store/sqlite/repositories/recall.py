@@ -27,7 +27,8 @@ from knowledge_service.store.sqlite.repositories.recall_snapshot import SqliteSn
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
-_EXISTING = "SELECT count(*) FROM json_each(?) n CROSS JOIN fact f ON f.id = n.value"
+_EXISTING = """SELECT count(*) FROM json_each(?) n CROSS JOIN fact f ON f.id = n.value
+  JOIN scope s USING(scope_no) WHERE s.retired_at IS NULL"""
 _RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
 _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
@@ -138,8 +139,8 @@ class RecallRepository(base.SqliteRepository):
     ) -> Recalled:
         """Commit the receipt, its usage and the answer for a repeat.
 
-        A fact of the answer may have been erased after it was read. The answer is not stored then,
-        because the erasure has already deleted the stored answers that contain the fact.
+        A fact of the answer may have been erased after it was read, or its scope deleted. The
+        answer is not stored then, because the stored answers with the fact are deleted already.
         """
 
         def work(tx: Transaction) -> Recalled:

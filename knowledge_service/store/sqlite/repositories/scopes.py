@@ -14,7 +14,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.repositories import base
+from knowledge_service.store.sqlite.repositories import base, stored_text_erasure
 
 _DIFFERS = "SELECT 1 FROM scope WHERE scope_no = ? AND config IS NOT ?"
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
@@ -85,6 +85,7 @@ class Scopes(base.SqliteRepository):
             if number is None:
                 return False
             retire(tx, number, path, actor, erase=erase)
+            stored_text_erasure.forget_answers_of_scope(tx, path)
             return True
 
         existed = self._writer.submit(work)

@@ -39,6 +39,17 @@ _REWRITE_ANSWER = "UPDATE idempotency SET response = ? WHERE principal = ? AND k
 _FACT_EXISTS = "SELECT 1 FROM fact WHERE id = ?"
 
 
+def forget_answers_of_scope(tx: Transaction, path: str) -> None:
+    """Delete the stored answers that contain a fact of a scope, because it is retired."""
+    tx.execute(_FORGET_ANSWERS, (f'"scope":"{path}"',))
+
+
+def forget_answers_of_realm(tx: Transaction, path: str) -> None:
+    """Delete the stored answers that contain a fact of a realm, because all of it is retired."""
+    forget_answers_of_scope(tx, path)
+    tx.execute(_FORGET_ANSWERS, (f'"scope":"{path}/',))
+
+
 def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) -> tuple[int, int]:
     """Erase facts; return the numbers of links and events that were erased with them."""
     links, touched = 0, set()
