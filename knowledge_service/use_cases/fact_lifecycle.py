@@ -97,40 +97,20 @@ def retract(
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Retract a fact."""
-    fact = check_retraction(store, principal, fact_id)
+    fact = check_change(store, principal, fact_id, "retract")
     return store.retract(fact.id, _action_context(principal, reason, idempotency_key))
 
 
-def check_retraction(store: Store, principal: Principal, fact_id: str) -> Fact:
-    """Check that the caller may retract a fact, and return it.
+def check_change(store: Store, principal: Principal, fact_id: str, activity: str) -> Fact:
+    """Check that the caller may change a fact, and return it; errors name the activity.
 
     Raises:
         NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
     """
-    fact = _get_writable_fact(store, principal, fact_id, "retract")
-    _protect_reviewed_fact(principal, fact, "retract")
-    return fact
-
-
-def check_revision(store: Store, principal: Principal, fact_id: str) -> Fact:
-    """Check that the caller may revise a fact, and return it.
-
-    Raises:
-        NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
-    """
-    fact = _get_writable_fact(store, principal, fact_id, "revise")
-    _protect_reviewed_fact(principal, fact, "revise")
-    return fact
-
-
-def check_alias_change(store: Store, principal: Principal, fact_id: str) -> Fact:
-    """Check that the caller may assign and free aliases of a fact, and return it.
-
-    Raises:
-        NotFound, Forbidden, ScopeReadOnly: as for every operation of this module.
-    """
-    fact = _get_writable_fact(store, principal, fact_id, "name")
-    _protect_reviewed_fact(principal, fact, "name")
+    fact = fact_queries.get_changeable_fact(store, principal, fact_id)
+    authorization.require_change(principal, fact, fact_id, activity)
+    authorization.authorize_write(store, fact.scope, principal, "remember")
+    _protect_reviewed_fact(principal, fact, activity)
     return fact
 
 
@@ -156,8 +136,7 @@ def restore(
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Restore a closed fact."""
-    fact = _get_writable_fact(store, principal, fact_id, "restore")
-    _protect_reviewed_fact(principal, fact, "restore")
+    fact = check_change(store, principal, fact_id, "restore")
     return store.restore(fact.id, _action_context(principal, reason, idempotency_key))
 
 
@@ -169,8 +148,7 @@ def undo(
     idempotency_key: IdempotencyKey | None,
 ) -> UndoResult:
     """Undo the last operation on a fact."""
-    fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
-    _protect_reviewed_fact(principal, fact, "undo changes of")
+    fact = check_change(store, principal, fact_id, "undo changes of")
     context = _action_context(principal, reason, idempotency_key)
     context = replace(context, may_change=may_change(principal))
     if not principal.has_verb("write", fact.scope):
@@ -287,13 +265,6 @@ def list_reviews(
     waiting = store.review_queue(ReviewQuery(reaches, limit + 1, position)) if reaches else ()
     page, next_cursor = pagination.split_page(waiting, limit, lambda fact: fact.id)
     return ReviewPage(facts=page, cursor=next_cursor)
-
-
-def _get_writable_fact(store: Store, principal: Principal, fact_id: str, activity: str) -> Fact:
-    fact = fact_queries.get_changeable_fact(store, principal, fact_id)
-    authorization.require_change(principal, fact, fact_id, activity)
-    authorization.authorize_write(store, fact.scope, principal, "remember")
-    return fact
 
 
 def _get_fact_with_verb(

@@ -191,7 +191,7 @@ def _prepare_act(
             return RetractFact(
                 act.fact
                 if is_earlier
-                else fact_lifecycle.check_retraction(store, principal, act.fact).id
+                else fact_lifecycle.check_change(store, principal, act.fact, "retract").id
             )
         case LinkAct():
             start_id, end_id = _ends(store, principal, act.link.from_, act.link.to)
@@ -210,7 +210,7 @@ def _alias_change(
 ) -> SetAlias | RemoveAlias:
     fact_id = act.fact
     if act_number(fact_id) is None:
-        fact_id = fact_lifecycle.check_alias_change(store, principal, fact_id).id
+        fact_id = fact_lifecycle.check_change(store, principal, fact_id, "name").id
     if isinstance(act, RemoveAliasAct):
         return RemoveAlias(fact_id, act.alias)
     fact_validation.reject_secret_aliases((act.alias,))
@@ -232,7 +232,7 @@ def _revision(
     if act_number(reference) is not None:
         message = "a fact that this operation remembers cannot be revised in it"
         raise InvalidBody(message, (ProblemViolation(path="fact", message=message),))
-    old = fact_lifecycle.check_revision(store, principal, reference)
+    old = fact_lifecycle.check_change(store, principal, reference, "revise")
     fact_validation.reject_violations(facts.revision_violations(old, changes))
     new = facts.revision(old, changes, principal.name)
     if fact_validation.is_revision_masked(new, changes):
