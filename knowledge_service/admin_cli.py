@@ -124,6 +124,8 @@ def _backup(command: AdminCommand, write_line: WriteLine) -> int:
     if command.keep is not None:
         for deleted in backup_and_restore.delete_old_copies(command.file, command.keep):
             write_line(f"{deleted}: deleted; the folder keeps {command.keep}")
+        for deleted in backup_and_restore.delete_interrupted_copies(command.file, clock.now()):
+            write_line(f"{deleted}: deleted; its backup was interrupted")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -195,6 +196,25 @@ def test_a_folder_gets_dated_copies_and_keeps_the_newest(db: Path, tmp_path: Pat
     assert (older, foreign) == ("knowledge-20260101T000000Z.db", "notes.db")
     assert "knowledge-20250101T000000Z.db: deleted; the folder keeps 2" in said(completed)
     assert errand("verify", "--db", folder / newer).returncode == 0
+
+
+def test_rest_of_a_killed_backup_is_deleted_when_it_no_longer_grows(
+    db: Path, tmp_path: Path
+) -> None:
+    """It has the text of facts that were erased since."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    rest, growing = "knowledge-20250101T000000Z.db.unfinished", "knowledge-20250102T000000Z.db"
+    names = (rest, f"{rest}-journal", f"{growing}.unfinished", "notes.unfinished")
+    for name in names:
+        (folder / name).write_text("earlier")
+    for name in (rest, f"{rest}-journal", "notes.unfinished"):
+        os.utime(folder / name, (1_700_000_000, 1_700_000_000))
+    completed = errand("backup", "--db", db, "--to", folder, "--keep", "2")
+    assert completed.returncode == 0, said(completed)
+    left = {path.name for path in folder.iterdir()}
+    assert left & set(names) == {f"{growing}.unfinished", "notes.unfinished"}
+    assert f"{rest}: deleted; its backup was interrupted" in said(completed)
 
 
 def test_a_failed_backup_deletes_no_earlier_copy(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ _PAGES = 2000  # of 4 KiB: 8 MiB at a time
 # How long to wait for another reader of the file; the export of a large file takes longer.
 _PATIENCE_MS = 5000
 DATED_NAME = re.compile(r"knowledge-[0-9]{8}T[0-9]{6}Z\.db")
+_INTERRUPTED_NAME = re.compile(DATED_NAME.pattern + r"\.unfinished(-journal|-wal|-shm)?")
+# A backup writes 8 MiB at a time, and then reads its copy to verify it.
+_LONGEST_PAUSE_S = 3600.0
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 
@@ -72,6 +75,26 @@ def delete_old_copies(folder: Path, keep: int) -> list[Path]:
         except OSError as exc:
             raise StartupError(f"cannot delete the old copy {path} ({exc.strerror})") from exc
     return old
+
+
+def delete_interrupted_copies(folder: Path, now: datetime) -> list[Path]:
+    """Delete what killed backups left of dated copies, which no later backup would replace.
+
+    Raises:
+        StartupError: a file cannot be deleted.
+    """
+    latest_s = now.timestamp() - _LONGEST_PAUSE_S
+    deleted: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        try:
+            if _INTERRUPTED_NAME.fullmatch(path.name) and path.stat().st_mtime < latest_s:
+                path.unlink()
+                deleted.append(path)
+        except FileNotFoundError:  # another backup has just finished it
+            continue
+        except OSError as exc:
+            raise StartupError(f"cannot delete {path} ({exc.strerror})") from exc
+    return deleted
 
 
 def require_database(path: Path) -> None:
