@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from bench.recall import word_vectors as contexts
 from knowledge_service.search.ranking import word_vectors
-from knowledge_service.search.text import analyser
 
 DIGESTS = {
     "encoder/all-minilm-l6-v2-q.onnx": (
@@ -143,7 +142,7 @@ def _entry(line: str) -> Iterator[str]:
 
 
 def _terms_of(text: str) -> set[str]:
-    return {term for term in analyser.sequence(text) if contexts.is_word(term) and len(term) > 1}
+    return {term for term in contexts.terms_without_identifiers(text) if len(term) > 1}
 
 
 def learn(folder: Path) -> tuple[bytes, bytes]:

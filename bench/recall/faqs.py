@@ -12,7 +12,7 @@ The projects have two halves. The first may be looked at while recall is changed
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.figures import table
@@ -161,7 +161,7 @@ def _asks(heading: str, repository: Repository) -> bool:
 
 
 def run(folder: Path) -> str:
-    """Compare recall with FTS5, and with recall without related terms."""
+    """Compare recall with FTS5, with questions in lower case, and without related terms."""
     rows: list[list[object]] = []
     halves = read(folder)
     with tempfile.TemporaryDirectory() as temporary_folder:
@@ -173,11 +173,18 @@ def run(folder: Path) -> str:
                 by_fts5 = [find(question)[:_LIMIT] for question in half.questions]
                 rows.append(_row(half, "FTS5", by_fts5))
                 rows.append(_row(half, "recall", _ask(store, names, half)))
+                lower_case = replace(half, questions=tuple(map(_lower_case, half.questions)))
+                rows.append(_row(half, "recall, in lower case", _ask(store, names, lower_case)))
                 with _without_thesaurus():
                     rows.append(_row(half, "without related terms", _ask(store, names, half)))
         finally:
             store.close()
     return table(_HEAD, rows)
+
+
+def _lower_case(question: Question) -> Question:
+    """Return the question as people type it: `configmap` for a ConfigMap."""
+    return replace(question, text=question.text.lower())
 
 
 def _ask(store: SqliteStore, names: Mapping[str, str], half: Set) -> list[list[str]]:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -102,8 +103,15 @@ def texts(folder: Path) -> Iterator[str]:
 
 def paragraphs(folder: Path) -> list[list[str]]:
     """Read the paragraphs of all sources as terms."""
-    result = [[term for term in analyser.sequence(text) if is_word(term)] for text in texts(folder)]
+    result = [terms_without_identifiers(text) for text in texts(folder)]
     return [terms for terms in result if len(terms) >= _MIN_TERMS]
+
+
+def terms_without_identifiers(text: str) -> list[str]:
+    """Return the terms of a text; an identifier contributes those of its parts alone."""
+    tokens, _ = analyser.tokens(text)
+    parts = chain.from_iterable(analyser.split_token(token)[1] for token in tokens)
+    return [term for term in parts if is_word(term)]
 
 
 def _texts(page: str) -> Iterator[str]:

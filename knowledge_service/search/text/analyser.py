@@ -3,9 +3,9 @@
 Words are case-folded, stop words dropped, irregular forms and spellings unified, and the rest
 stemmed (English Snowball). An identifier such as `ImagePullBackOff`, `snake_case`, `pkg/mod.py`,
 `E1234` or `1.29.3` is kept whole and also split, so that both `ImagePullBackOff` and "pull the
-image" match it. `GPUs` are `GPU`. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`).
-Accents are dropped. Scripts without spaces give pairs of characters. Change `VERSION` with every
-change that gives any text other terms.
+image" match it. Whole, joined words are one word: `imagepullbackoff`. `GPUs` are `GPU`. Dates
+become terms of their own (`d:2023-05-07`, `d:2023-05`). Accents are dropped. Scripts without spaces
+give pairs of characters. Change `VERSION` with every change that gives any text other terms.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kais.normalization import normalized
 from knowledge_service.search.text import dates
 from knowledge_service.search.thesaurus import IRREGULAR_FORMS, STOP_WORDS
 
-VERSION = "en-4"
+VERSION = "en-5"
 
 # 64 characters: longer tokens are hashes and blobs, whose tails distinguish nothing in practice.
 _MAX_TERM = 64
@@ -36,6 +36,7 @@ _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+")
 _ISO_DATE = re.compile(r"(?:19|20)\d{2}-\d{2}(?:-\d{2})?")
 _ENDING = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))\b", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_JOINTS = re.compile(r"[-_]")
 _DIGIT = re.compile(r"\d")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _ISE_ENDING = re.compile(r"(?<=\w{3})is(?=(?:e|es|ed|er|ing|ation|ations)$)")
@@ -105,25 +106,41 @@ def _folded(text: str) -> str:
 
 def of_token(token: str) -> tuple[str, ...]:
     """Return the terms of one token."""
+    whole, parts = split_token(token)
+    return whole + parts
+
+
+def split_token(token: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the term of a whole identifier, and the terms of its parts or of any other token."""
     if token.isalpha() and token.islower() and token.isascii():
-        return () if token in STOP_WORDS else (_stem(token[:_MAX_TERM]),)
+        return (), () if token in STOP_WORDS else (_stem(token[:_MAX_TERM]),)
     if "-" in token and _ISO_DATE.fullmatch(token):
-        return tuple(term for moment in dates.iso_dates(token) for term in moment.terms)
+        return (), tuple(term for moment in dates.iso_dates(token) for term in moment.terms)
     if "." in token and _VERSION.fullmatch(token):
-        return tuple(_version(token))
+        return (), tuple(_version(token))
     if not token.isascii() and _UNSPACED.search(token):
-        return tuple(_pairs(token))
+        return (), tuple(_pairs(token))
     plain = _PLURAL.sub("", token)
     parts = _PART.findall(plain)
-    token_terms = []
-    if len(parts) > 1 or "_" in token or _HUMP.search(plain):
-        # A whole identifier is neither stemmed nor treated as a stop word.
-        token_terms.append("=" + token.casefold()[:_MAX_TERM])
-    for part in parts or [token]:
-        folded = part.casefold()
-        if folded not in STOP_WORDS:
-            token_terms.append(_stem(folded[:_MAX_TERM]))
-    return tuple(token_terms)
+    is_identifier = len(parts) > 1 or "_" in token or _HUMP.search(plain)
+    folded_parts = [part.casefold() for part in parts or [token]]
+    return (
+        (_whole(token, len(parts)),) if is_identifier else (),
+        tuple([_stem(part[:_MAX_TERM]) for part in folded_parts if part not in STOP_WORDS]),
+    )
+
+
+def _whole(token: str, part_count: int) -> str:
+    """Return the term of a whole identifier.
+
+    Words that are joined by case, hyphens or underscores are one word, so that `configmap` matches
+    `ConfigMap`, and `failover` matches `fail-over`. Any other identifier is neither stemmed nor
+    treated as a stop word.
+    """
+    word = _JOINTS.sub("", token).casefold()
+    if part_count > 1 and word.isalpha() and word not in STOP_WORDS:
+        return _stem(word[:_MAX_TERM])
+    return "=" + token.casefold()[:_MAX_TERM]
 
 
 def _token(token: str) -> tuple[str, ...]:

@@ -62,6 +62,22 @@ def test_identifiers_are_found_whole_and_in_parts(store: Store) -> None:
         assert contents(store, query), query
 
 
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("the ConfigMaps of the gateway", "configmap"),
+        ("the configmap of the gateway", "ConfigMap"),
+        ("raise max_connections", "maxconnections"),
+        ("GitHub closes idle runners", "github"),
+        ("a fail-over takes six minutes", "failover"),
+        ("a failover takes six minutes", "fail-over"),
+    ],
+)
+def test_joined_words_match_in_any_spelling(store: Store, content: str, query: str) -> None:
+    store.remember([new_fact(content)], actor=PERSON)
+    assert contents(store, query) == [content]
+
+
 def test_words_are_stemmed_and_stop_words_find_nothing(store: Store) -> None:
     store.remember([new_fact("pods were failing")], actor=PERSON)
     assert contents(store, "a failed pod") == ["pods were failing"]

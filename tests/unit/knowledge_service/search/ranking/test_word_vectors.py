@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.recall import distilled_vectors
-from bench.recall.word_vectors import SOURCES, Source
+from bench.recall.word_vectors import SOURCES, Source, terms_without_identifiers
 from knowledge_service.search import second_hop
 from knowledge_service.search.query import parser
 from knowledge_service.search.query.parser import ParsedQuery
@@ -60,6 +60,12 @@ def test_the_same_words_are_as_near_as_can_be() -> None:
 def test_texts_without_a_known_word_are_not_near() -> None:
     assert similarities("restart the node", "", "zyzzyva", "12") == [0.0] * 3
     assert similarities("zyzzyva", "restart the node") == [0.0]
+
+
+def test_vectors_are_learned_from_the_parts_of_identifiers() -> None:
+    text = "Set maxConnections in app.log of fail-over 7 on 2023-05-07"
+    expected = ["set", "max", "connect", "app", "log", "fail"]
+    assert terms_without_identifiers(text) == expected
 
 
 def test_texts_do_not_affect_each_other() -> None:
