@@ -82,16 +82,29 @@ class Connection:
             TimeoutError: the deadline has passed.
             OSError: the peer closed the connection, or sends no valid message.
         """
-        while (message := self._next_message()) is None:
+        message: bytes | memoryview | None = self._next_message()
+        while message is None:
             if ends_at_s is not None:
                 self._wait(select.POLLIN, ends_at_s)
-            data = self._socket.recv(_RECEIVE_BYTES)
-            if not data:
-                raise ConnectionResetError("the peer closed the connection")
-            if not self._received and len(data) == _LENGTH.size + _message_size(data):
-                return memoryview(data)[_LENGTH.size :]
-            self._received += data
+            message = self._read()
         return message
+
+    def receive_available(self) -> bytes | memoryview | None:
+        """Return a message without waiting for it; None while some of it has not arrived.
+
+        Raises:
+            OSError: the peer closed the connection, or sends no valid message.
+        """
+        message = self._next_message()
+        try:
+            return self._read(socket.MSG_DONTWAIT) if message is None else message
+        except BlockingIOError:
+            return None
+
+    @property
+    def has_received(self) -> bool:
+        """Return whether more has arrived than the messages that `receive` returned."""
+        return bool(self._received)
 
     def shut_down(self) -> None:
         """Fail what waits for a message, and all that follows, also in other threads."""
@@ -101,6 +114,15 @@ class Connection:
     def close(self) -> None:
         """Release the file descriptor; no thread may use the connection."""
         self._socket.close()
+
+    def _read(self, flags: int = 0) -> bytes | memoryview | None:
+        data = self._socket.recv(_RECEIVE_BYTES, flags)
+        if not data:
+            raise ConnectionResetError("the peer closed the connection")
+        if not self._received and len(data) == _LENGTH.size + _message_size(data):
+            return memoryview(data)[_LENGTH.size :]
+        self._received += data
+        return self._next_message()
 
     def _next_message(self) -> bytes | None:
         end = _LENGTH.size + _message_size(self._received)

@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +21,7 @@ from knowledge_service.process_messages import Connection
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search_process import protocol
+from knowledge_service.search_process.request_loop import RequestLoop
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.repositories import recall_search
 
@@ -81,11 +81,15 @@ def main() -> None:
 
 def _serve(control: Connection) -> None:
     settings = protocol.decode_settings(control.receive())
-    readers = ReadPool(Path(settings.path), timedelta(seconds=settings.reads_within_s))
+    # The loop decides when a second search begins.
+    readers = ReadPool(
+        Path(settings.path), timedelta(seconds=settings.reads_within_s), search_wait=timedelta(0)
+    )
     server = SearchServer(readers, settings.ranker_config)
-    for number in settings.connections:
-        _start_thread(server.answer, number)
-    _start_thread(bytes, settings.health)
+    connections = {number: _connection(number) for number in settings.connections}
+    RequestLoop(server.answer, connections, _connection(settings.overdue)).start()
+    health = functools.partial(_return_pings, _connection(settings.health))
+    threading.Thread(target=health, name="health", daemon=True).start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
@@ -95,16 +99,14 @@ def _serve(control: Connection) -> None:
         control.send(protocol.ACKNOWLEDGED)
 
 
-def _start_thread(answer: Callable[[bytes | memoryview], bytes], number: int) -> None:
-    connection = Connection(socket.socket(fileno=number))
-    work = functools.partial(_serve_requests, answer, connection)
-    threading.Thread(target=work, name="search", daemon=True).start()
+def _connection(number: int) -> Connection:
+    return Connection(socket.socket(fileno=number))
 
 
-def _serve_requests(answer: Callable[[bytes | memoryview], bytes], connection: Connection) -> None:
+def _return_pings(connection: Connection) -> None:
     with suppress(ConnectionError):
         while True:
-            connection.send(answer(connection.receive()))
+            connection.send(bytes(connection.receive()))
 
 
 if __name__ == "__main__":

@@ -238,8 +238,9 @@ class SearchProcess:
 
     def _make_ready(self, process: RunningProcess, numbers: list[int]) -> bool:
         """Send the settings, and use the process when it has read them; return whether it is so."""
+        health, overdue, *connections = numbers
         settings = protocol.Settings(
-            str(self._path), self._reads_within_s, self._config, numbers[0], numbers[1:]
+            str(self._path), self._reads_within_s, self._config, health, overdue, connections
         )
         ends_at_s = time.monotonic() + _START_S
         try:

@@ -1,8 +1,9 @@
 """What the service and the process of the searches send to each other, as MessagePack.
 
 One connection is for control: the settings, then each change of the erasure version. The process
-acknowledges each with an empty message. On the health connection it returns what it receives. Each
-of the other connections has one search at a time.
+acknowledges each with an empty message. On the health connection it returns what it receives. Over
+another one, the service reports that a search has waited for long. Each of the other connections
+has one search at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
 ACKNOWLEDGED = b""
 PING = b"ping"
+OVERDUE = b""
 
 
 class Settings(msgspec.Struct):
@@ -30,6 +32,7 @@ class Settings(msgspec.Struct):
     reads_within_s: float
     ranker_config: RankerConfig
     health: int
+    overdue: int
     connections: list[int]
 
 

@@ -16,10 +16,12 @@ from contextlib import ExitStack, suppress
 from knowledge_service.process_messages import Connection
 from knowledge_service.search_process import protocol
 from knowledge_service.search_process.failures import ProcessFailure
+from knowledge_service.store.sqlite.db import read_pool
 
 COMMAND = (sys.executable, "-P", "-X", "faulthandler", "-m", "knowledge_service.search_process")
 # As many as there are slots for recalls, and some more.
 _CONNECTIONS = 6
+_PATIENCE_S = read_pool.SEARCH_WAIT.total_seconds()
 # The process ends when the service closes its connections. A signal to the process group must not
 # end it before, because the service still answers requests then.
 _BLOCKED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -37,7 +39,7 @@ class RunningProcess:
     ) -> None:
         self._process = process
         self._stderr = stderr
-        self.control, self.health, *self._connections = map(Connection, endpoints)
+        self.control, self.health, self._overdue, *self._connections = map(Connection, endpoints)
         self._idle = deque(self._connections)
         self._idle_count = threading.Semaphore(len(self._idle))
         self.last_response_s = 0.0
@@ -70,7 +72,7 @@ class RunningProcess:
             connection.send(protocol.encode(request), wait_until_s)
             # A late response belongs to an earlier request, of another reader.
             while True:
-                response = protocol.decode_response(connection.receive(wait_until_s))
+                response = protocol.decode_response(self._response(connection, wait_until_s))
                 if response.number == request.number:
                     break
             is_late = False
@@ -80,6 +82,15 @@ class RunningProcess:
             self._idle_count.release()
         self.last_response_s = time.monotonic()
         return response
+
+    def _response(self, connection: Connection, wait_until_s: float) -> bytes | memoryview:
+        """Wait for a response; report each time that it takes long."""
+        while (overdue_at_s := time.monotonic() + _PATIENCE_S) < wait_until_s:
+            with suppress(TimeoutError):
+                return connection.receive(overdue_at_s)
+            with suppress(TimeoutError):  # it has not read the last report yet
+                self._overdue.send(protocol.OVERDUE, overdue_at_s - _PATIENCE_S)
+        return connection.receive(wait_until_s)
 
     def ping(self, limit_s: float) -> bool:
         """Return whether the process answers within a time.
@@ -110,7 +121,7 @@ class RunningProcess:
         if self.failure is None:
             self.failure = failure
         # What the process has sent is dropped, too.
-        for connection in (self.control, self.health, *self._connections):
+        for connection in (self.control, self.health, self._overdue, *self._connections):
             connection.shut_down()
         self._process.kill()
 
@@ -131,6 +142,7 @@ class RunningProcess:
         os.close(self._stderr)
         self.control.close()
         self.health.close()
+        self._overdue.close()
         ends_at_s = time.monotonic() + _END_S
         for _ in self._connections:
             if self._idle_count.acquire(timeout=max(0.0, ends_at_s - time.monotonic())):
@@ -141,14 +153,14 @@ class RunningProcess:
 
 
 def start() -> tuple[RunningProcess, list[int]]:
-    """Start a process; return it with its file descriptors of the connections, health first.
+    """Start a process; return it with its file descriptors: health, overdue, then the connections.
 
     Raises:
         OSError: there are too many processes or open files, or too little memory.
     """
     with ExitStack() as process_ends, ExitStack() as service_ends:
         endpoints, numbers = [], []
-        for _ in range(2 + _CONNECTIONS):
+        for _ in range(3 + _CONNECTIONS):
             service_end, process_end = socket.socketpair()
             endpoints.append(service_ends.enter_context(service_end))
             numbers.append(process_ends.enter_context(process_end).fileno())

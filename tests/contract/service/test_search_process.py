@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -282,6 +283,7 @@ def test_process_ends_with_the_service(path: Path) -> None:
 class Scripted:
     running: RunningProcess
     control_socket: socket.socket
+    overdue: Connection
     search: Connection
     search_socket: socket.socket
 
@@ -289,14 +291,15 @@ class Scripted:
 @pytest.fixture
 def scripted() -> Iterator[Scripted]:
     """A process that has one search connection, and ends at once; the test has its sockets."""
-    pairs = [socket.socketpair() for _ in range(3)]
+    pairs = [socket.socketpair() for _ in range(4)]
     stderr, process_stderr = os.pipe()
     os.close(process_stderr)
     with ExitStack() as stack:
         ended = stack.enter_context(subprocess.Popen(["true"]))
         running = RunningProcess(ended, stderr, [pair[0] for pair in pairs])
         endpoints = [stack.enter_context(pair[1]) for pair in pairs]
-        yield Scripted(running, endpoints[0], Connection(endpoints[2]), endpoints[2])
+        overdue, search = map(Connection, endpoints[2:])
+        yield Scripted(running, endpoints[0], overdue, search, endpoints[3])
         running.end(None)
         if not running._is_closed:
             running.close()
@@ -319,6 +322,17 @@ def test_late_response_is_never_read_as_that_to_another_request(
     )
     response = scripted.running.request(request(2), time.monotonic() + READY_S)
     assert response.failure == protocol.Failure("", "second")
+
+
+def test_search_that_takes_long_is_reported_until_its_response(scripted: Scripted) -> None:
+    request = protocol.SearchRequest(1, searches()[0], None, 0.0)
+    ends_at_s = time.monotonic() + READY_S
+    with ThreadPoolExecutor() as threads:
+        response = threads.submit(scripted.running.request, request, ends_at_s)
+        for _ in range(2):
+            assert scripted.overdue.receive(ends_at_s) == protocol.OVERDUE
+        scripted.search.send(protocol.encode(protocol.SearchResponse(1)))
+        assert response.result().number == 1
 
 
 @pytest.fixture
