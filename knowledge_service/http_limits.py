@@ -21,8 +21,9 @@ from knowledge_service.routes import problems
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# Together with files and read connections, below the default limit of 1,024 file descriptors.
-_MAX_CONNECTIONS = 900
+# With refused ones, and some 45 files and connections of the service, these leave 100 of the usual
+# 1,024 file descriptors for a restart of the search process, exports and calls of other services.
+_MAX_CONNECTIONS = 800
 # The limit of one address. A pod needs a few; proxies and port-forwards share the loopback address.
 _MAX_PER_ADDRESS = 128
 # Connections above the limit that stay open until their refusal is sent.

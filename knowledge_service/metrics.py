@@ -87,6 +87,11 @@ class Metrics:
             "How long the write-ahead log has held bytes of erased facts; 0 when it holds none.",
             registry=self.registry,
         )
+        self._erasures_with_open_responses = Counter(
+            "kais_knowledge_erasures_with_open_responses",
+            "Erasures acknowledged while responses from before them were not sent within 10 s.",
+            registry=self.registry,
+        )
         self.search_process_up = Gauge(
             "kais_knowledge_search_process_up",
             "1 while the search process runs the searches, 0 while the service does.",
@@ -124,6 +129,10 @@ class Metrics:
             self._upkeep_success.labels(task).set_to_current_time()
         else:
             self._upkeep_failures.labels(task).inc()
+
+    def record_erasure_with_open_responses(self) -> None:
+        """Count one erasure that stopped waiting for responses of earlier requests."""
+        self._erasures_with_open_responses.inc()
 
     def record_search_process_failure(self, reason: str) -> None:
         """Count one failure of the search process."""

@@ -1,4 +1,7 @@
-"""The reads that run now, so that an erasure can wait until what they have read is delivered."""
+"""The reads that run now, so that an erasure can wait until what they have read is delivered.
+
+Writes count as reads, because most return facts.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +73,15 @@ class OpenReads(_Numbered):
             if not earlier and not have_ended.done():
                 have_ended.set_result(None)
 
-    async def wait(self, erased_at_s: float, within_s: float) -> None:
+    async def wait(self, erased_at_s: float, within_s: float) -> int:
         """Wait until all reads that began before an erasure have ended, at most for some seconds.
 
-        A read that begins later cannot have the text, so it does not count.
+        Return how many have not ended. A read that begins later cannot have the text, so it does
+        not count.
         """
         earlier = begun_before(erased_at_s, self._begin_s)
         if not earlier:
-            return
+            return 0
         wait = (earlier, asyncio.get_running_loop().create_future())
         self._waiting.append(wait)
         try:
@@ -85,6 +89,7 @@ class OpenReads(_Numbered):
                 await asyncio.wait_for(wait[1], within_s)
         finally:
             self._waiting.remove(wait)
+        return len(earlier)
 
 
 class OpenRead:

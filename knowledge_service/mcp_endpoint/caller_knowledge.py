@@ -60,7 +60,7 @@ class CallerKnowledge:
 
     offload: Offload
     open_read: OpenRead
-    """Begins with the first read of the request; an erasure waits for its end."""
+    """Begins with the first call of the request; an erasure waits for its end."""
 
     async def recall(self, query: RecallIn, /) -> Recalled:
         """Return ranked facts and leave a receipt."""
@@ -73,7 +73,7 @@ class CallerKnowledge:
             now=services.now(),
             idempotency_key=None,
         )
-        return await self._read(call, "recalls")
+        return await self._run(call, "recalls")
 
     async def remember(self, fact: FactIn, /) -> Remembered:
         """Store a fact, or confirm an equal one."""
@@ -89,7 +89,7 @@ class CallerKnowledge:
             correction,
             None,
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def confirm(self, fact_id: str, body: ConfirmIn, /) -> Fact:
         """Confirm a fact."""
@@ -101,7 +101,7 @@ class CallerKnowledge:
             body,
             None,
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def why(self, fact_id: str, /) -> FactProvenance:
         """Return the provenance of a fact."""
@@ -111,7 +111,7 @@ class CallerKnowledge:
             self.offload.principal,
             fact_id,
         )
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
     async def get_fact(self, fact_id: str, /) -> Fact:
         """Return a fact by its id or an alias."""
@@ -121,7 +121,7 @@ class CallerKnowledge:
             self.offload.principal,
             fact_id,
         )
-        return await self._read(call, "lookups")
+        return await self._run(call, "lookups")
 
     async def list_facts(
         self,
@@ -142,7 +142,7 @@ class CallerKnowledge:
         call = functools.partial(
             fact_queries.list_facts, self.offload.services.store, self.offload.principal, filters
         )
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
     async def read_graph(
         self,
@@ -161,97 +161,97 @@ class CallerKnowledge:
             cursor=cursor,
             limit=limit or 100,
         )
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
     async def open_entities(self, body: GraphNamesIn, /) -> Graph:
         """Return entities by their names."""
         call = functools.partial(
             reading.open_entities, self.offload.services.store, self.offload.principal, body
         )
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
     async def create_entities(self, body: GraphEntitiesIn, /) -> Graph:
         """Create the entities that do not exist."""
         call = functools.partial(entities.create_entities, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def delete_entities(self, body: GraphNamesIn, /) -> GraphNames:
         """Retract entities."""
         call = functools.partial(entities.delete_entities, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def add_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
         """Add observations."""
         call = functools.partial(observations.add_observations, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def delete_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
         """Retract observations."""
         call = functools.partial(observations.delete_observations, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def create_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
         """Create the relations that do not exist."""
         call = functools.partial(relations.create_relations, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def delete_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
         """Close relations."""
         call = functools.partial(relations.delete_relations, self._performer, body)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def create_chart(self, chart: ChartIn, /) -> Chart:
         """Create a chart."""
         call = functools.partial(
             charts.create_chart, self._performer, chart, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def get_chart(self, chart_id: str, /) -> Chart:
         """Return a chart with its progress."""
         services = self.offload.services
         call = functools.partial(charts.get_chart, services.store, self.offload.principal, chart_id)
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
     async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart:
         """Change a chart."""
         call = functools.partial(
             charts.change_chart, self._performer, chart_id, changes, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def add_step(self, chart_id: str, step: AddedStepIn, /) -> Chart:
         """Add an action step."""
         call = functools.partial(
             charts.add_step, self._performer, chart_id, step, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def remove_step(self, chart_id: str, step: StepIn, /) -> Chart:
         """Remove an action step."""
         call = functools.partial(charts.remove_step, self._performer, chart_id, step)
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def record_progress(self, progress: StepProgressIn, /) -> Chart:
         """Record progress on a step."""
         call = functools.partial(
             charts.record_progress, self._performer, progress, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def complete_step(self, step: StepIn, /) -> Chart:
         """Complete an action step."""
         call = functools.partial(
             charts.complete_step, self._performer, step, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def telescope_step(self, step: TelescopeIn, /) -> Chart:
         """Make a chart of an action step."""
         call = functools.partial(
             charts.telescope_step, self._performer, step, self.offload.services.now()
         )
-        return await self.offload.run(call, "writes")
+        return await self._run(call, "writes")
 
     async def list_charts(
         self,
@@ -271,9 +271,9 @@ class CallerKnowledge:
             cursor=cursor,
             limit=limit or 20,
         )
-        return await self._read(call, "lists")
+        return await self._run(call, "lists")
 
-    async def _read(self, call: Callable[[], T], kind: concurrency_limits.SlotKind) -> T:
+    async def _run(self, call: Callable[[], T], kind: concurrency_limits.SlotKind) -> T:
         return await self.offload.run(call, kind, self.open_read.begin)
 
     @property

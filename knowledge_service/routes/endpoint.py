@@ -105,8 +105,7 @@ class Endpoint(APIRoute):
                 return await self._respond_async(call)
             kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
             respond = functools.partial(self._respond, call)
-            if kind == "writes":
-                return await offload.run(respond, kind)
+            # Writes return facts, too.
             return await offload.run(respond, kind, read.begin)
 
     def _respond(self, call: _Call) -> Response:

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     UNRESPONSIVE = "unresponsive"
     STALLED = "stalled"
     PROTOCOL_ERROR = "protocol_error"
+    SUPERVISOR_ERROR = "supervisor_error"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def of_start(error: OSError) -> ProcessFailure:
 
 def unexpected(error: Exception) -> ProcessFailure:
     """Describe a fault of the supervisor."""
-    return ProcessFailure(Reason.NOT_STARTED, f"its supervisor failed: {error!r}")
+    return ProcessFailure(Reason.SUPERVISOR_ERROR, f"its supervisor failed: {error!r}")
 
 
 def not_ready(limit_s: float) -> ProcessFailure:

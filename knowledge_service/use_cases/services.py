@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,7 @@ from knowledge_service.use_cases.request_threads import RequestThreads
 # How long an erasure waits for the responses of earlier reads, which have ended by then unless they
 # take longer than `KAIS_READ_SECONDS`.
 _RESPONSE_S = 10.0
+_log = logging.getLogger(__name__)
 AnalyseTexts = Callable[[Sequence[FactText]], AnalysedBatch]
 
 
@@ -69,4 +71,11 @@ class Services:
         The caller holds no slot, because other writes need it. A response is sent when its
         connection has it, so a client that does not read delays nobody.
         """
-        await self.open_reads.wait(self.store.erased_at_s, _RESPONSE_S)
+        open_count = await self.open_reads.wait(self.store.erased_at_s, _RESPONSE_S)
+        if open_count:
+            self.metrics.record_erasure_with_open_responses()
+            fields = {"responses": open_count, "waited_s": _RESPONSE_S}
+            _log.warning(
+                "an erasure was acknowledged before earlier responses were sent",
+                extra={"fields": fields},
+            )

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from knowledge_service.ports import Store
-from knowledge_service.use_cases import concurrency_limits
+from knowledge_service.use_cases import concurrency_limits, services
 from tests.contract.service.mcp_service import called, serving
 from tests.knowledge_builders import ALL, TEAM
 
@@ -47,49 +47,85 @@ def wait_until_erased(store: Store, fact_id: str) -> None:
         time.sleep(0.01)
 
 
-READS = {
+# The method of the store that returns the text, and the request.
+REQUESTS = {
     "recall": ("search", "POST", "/v1/recall", {"query": "harbour"}),
     "list": ("list_facts", "GET", f"/v1/facts?scope={TEAM}", None),
+    "confirmation": ("confirm", "POST", "/v1/facts/{id}:confirm", {}),
 }
 
 
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("request_name", REQUESTS)
 async def test_erasure_is_acknowledged_after_the_responses_that_contain_the_text(
-    http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch, read: str
+    http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch, request_name: str
 ) -> None:
-    method, verb, path, query = READS[read]
+    method, verb, path, body = REQUESTS[request_name]
     fact_id = await remembered(http, "the ship is in the harbour")
     gate = Gate(getattr(store, method))
     monkeypatch.setattr(store, method, gate)
     order: list[str] = []
-    reading = start(order, "read", http.request(verb, path, json=query, headers=HEADERS))
+    url = path.format(id=fact_id)
+    reading = start(order, "read", http.request(verb, url, json=body, headers=HEADERS))
     assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
     erasing = start(order, "erasure", erase(http, fact_id))
     await asyncio.to_thread(wait_until_erased, store, fact_id)
     await asyncio.wait({erasing}, timeout=0.5)  # long enough for an erasure that does not wait
     gate.opened.set()
-    assert (await reading).json()["facts"][0]["content"] == "the ship is in the harbour"
+    assert "the ship is in the harbour" in (await reading).text
     assert (await erasing).status_code == 200
     assert order == ["read", "erasure"]
 
 
+@pytest.mark.parametrize(("tool", "method"), [("recall", "search"), ("confirm", "confirm")])
 async def test_erasure_is_acknowledged_after_the_responses_of_the_mcp_endpoint(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, tool: str, method: str
 ) -> None:
     async with serving(store) as service, service.mcp("lead") as lead:
-        fact_id = await remembered(service.http, "the ship is in the harbour")
-        gate = Gate(store.search)
-        monkeypatch.setattr(store, "search", gate)
+        stored = await called(lead, "remember", content="the ship is in the harbour")
+        fact_id = stored["fact_id"]
+        gate = Gate(getattr(store, method))
+        monkeypatch.setattr(store, method, gate)
         order: list[str] = []
-        reading = start(order, "read", called(lead, "recall", query="harbour"))
+        arguments = {"query": "harbour"} if tool == "recall" else {"fact_id": fact_id}
+        reading = start(order, "read", called(lead, tool, **arguments))
         assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
         erasing = start(order, "erasure", erase(service.http, fact_id))
         await asyncio.to_thread(wait_until_erased, store, fact_id)
         await asyncio.wait({erasing}, timeout=0.5)  # long enough for an erasure that does not wait
         assert order == []
         gate.opened.set()
-        assert (await reading)["facts"][0]["content"] == "the ship is in the harbour"
+        assert "the ship is in the harbour" in str(await reading)
         assert (await erasing).status_code == 200
+
+
+async def test_erasure_that_stops_waiting_for_a_response_is_logged_and_counted(
+    http: httpx.AsyncClient,
+    store: Store,
+    scraped: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(services, "_RESPONSE_S", 0.1)
+    fact_id = await remembered(http, "the ship is in the harbour")
+    gate = Gate(store.search)
+    monkeypatch.setattr(store, "search", gate)
+    reading = start([], "read", http.post("/v1/recall", json={"query": "x"}, headers=HEADERS))
+    assert await asyncio.to_thread(gate.has_read.wait, LIMIT_S)
+    assert (await erase(http, fact_id)).status_code == 200
+    gate.opened.set()
+    await reading
+    (record,) = [record for record in caplog.records if "acknowledged" in record.message]
+    assert record.levelname == "WARNING"
+    assert record.__dict__["fields"] == {"responses": 1, "waited_s": 0.1}
+    assert "kais_knowledge_erasures_with_open_responses_total 1.0" in scraped()
+
+
+async def test_erasure_that_waits_for_no_response_is_not_counted(
+    http: httpx.AsyncClient, scraped: Callable[[], str]
+) -> None:
+    fact_id = await remembered(http, "the ship is in the harbour")
+    assert (await erase(http, fact_id)).status_code == 200
+    assert "kais_knowledge_erasures_with_open_responses_total 0.0" in scraped()
 
 
 async def test_erasures_that_wait_for_a_read_leave_the_slots_to_other_writes(

@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ import httpx
 import pytest
 
 from kais_cluster.host import ports
+from knowledge_service import http_limits
 from tests.knowledge_builders import TEAM
 from tests.knowledge_process import Served, serving
 
@@ -37,6 +39,15 @@ READS_WITHIN_S = 8
 # What a response may take beyond the time of a read: the grace of a second, and this machine.
 MARGIN_S = 5
 MOMENTS = ("before", "after")
+OPEN_CONNECTIONS = 40
+UNFINISHED = (
+    b"POST /v1/recall HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    b"content-length: 100\r\n\r\n"
+)
+# The soft limit of most systems.
+DEFAULT_DESCRIPTORS = 1024
+# For a restart, exports, a backup, the analysis worker, and requests to the cluster and to models.
+RESERVED_DESCRIPTORS = 100
 NO_PAUSE = """
 from knowledge_service.search_process.client import SearchProcess
 SearchProcess.__init__.__kwdefaults__["pause_s"] = 0.2
@@ -301,6 +312,57 @@ def test_process_without_file_descriptors_leaves_the_searches_to_the_service(
             assert recall(served, client).facts == RETURNED
         assert warning["reason"] == "not_started"
         assert "Too many open files" in warning["why"]
+
+
+def test_all_connections_in_use_leave_file_descriptors_for_a_restart_and_maintenance(
+    tmp_path: Path,
+) -> None:
+    """The limits of connections and descriptors are lowered by the same number.
+
+    64 connections beyond the limit may wait for their refusal, so as many descriptors are missing.
+    """
+    script = f"""{NO_PAUSE}
+import resource
+from knowledge_service import http_limits
+missing = http_limits._MAX_CONNECTIONS - {OPEN_CONNECTIONS} + http_limits._MAX_REFUSED
+http_limits._MAX_CONNECTIONS = {OPEN_CONNECTIONS}
+resource.setrlimit(resource.RLIMIT_NOFILE, ({DEFAULT_DESCRIPTORS} - missing,) * 2)
+"""
+    with service(tmp_path / "k.db", script) as served, ExitStack() as connections:
+        url = httpx.URL(served.url)
+        process_id = ready_process(served)
+        client = connections.enter_context(httpx.Client(trust_env=False))
+        assert recall(served, client).facts == RETURNED
+        descriptors = len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
+        for _ in range(OPEN_CONNECTIONS - 1):
+            connection = socket.create_connection((url.host, url.port or 0), timeout=LIMIT_S)
+            connections.enter_context(connection)
+            connection.sendall(UNFINISHED)
+        assert recall(served, client).facts == RETURNED
+        os.kill(process_id, signal.SIGKILL)
+        wait_until(lambda: [pid for pid in search_processes(served) if pid != process_id])
+        wait_until(lambda: metric(served, "kais_knowledge_search_process_up") == 1)
+        assert [warning["reason"] for warning in warnings(served)] == ["signalled"]
+        missing = http_limits._MAX_CONNECTIONS + http_limits._MAX_REFUSED
+        assert descriptors - 1 + missing + RESERVED_DESCRIPTORS <= DEFAULT_DESCRIPTORS
+
+
+def test_fault_of_the_supervisor_is_reported_as_such(tmp_path: Path) -> None:
+    script = f"""{NO_PAUSE}
+from knowledge_service.search_process import running_process
+start = running_process.start
+def fail():
+    running_process.start = start
+    raise RuntimeError("no such state")
+running_process.start = fail
+"""
+    with service(tmp_path / "k.db", script) as served:
+        ready_process(served)
+        (warning,) = warnings(served)
+        assert warning["reason"] == "supervisor_error"
+        assert warning["why"] == "its supervisor failed: RuntimeError('no such state')"
+        failures = 'kais_knowledge_search_process_failures_total{reason="supervisor_error"}'
+        assert metric(served, failures) == 1
 
 
 def test_process_without_memory_leaves_the_searches_to_the_service(tmp_path: Path) -> None:

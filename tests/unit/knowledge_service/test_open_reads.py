@@ -33,9 +33,12 @@ async def test_wait_ignores_reads_that_began_after_the_erasure() -> None:
 
 async def test_wait_for_a_read_that_does_not_end_is_limited() -> None:
     reads = OpenReads()
-    number = reads.begin()
-    await asyncio.wait_for(reads.wait(time.monotonic(), 0.01), LIMIT_S)
-    reads.end(number)
+    numbers = [reads.begin(), reads.begin()]
+    assert await asyncio.wait_for(reads.wait(time.monotonic(), 0.01), LIMIT_S) == 2
+    reads.end(numbers[0])
+    assert await asyncio.wait_for(reads.wait(time.monotonic(), 0.01), LIMIT_S) == 1
+    reads.end(numbers[1])
+    assert await asyncio.wait_for(reads.wait(time.monotonic(), LIMIT_S), LIMIT_S) == 0
 
 
 async def test_read_of_a_client_that_has_left_does_not_stay_open() -> None:
