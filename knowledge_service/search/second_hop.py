@@ -94,4 +94,4 @@ def _limited(result: Ranked, limit: float) -> Ranked:
     if result.score <= limit:
         return result
     factor = limit / result.score
-    return replace(result, score=limit, parts=result.parts | {"x_hop": factor})
+    return result._replace(score=limit, parts=result.parts | {"x_hop": factor})

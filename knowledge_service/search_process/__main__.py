@@ -22,7 +22,7 @@ from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search_process import protocol
 from knowledge_service.search_process.request_loop import RequestLoop
-from knowledge_service.store.sqlite.db.read_pool import ReadPool
+from knowledge_service.store.sqlite.db.read_pool import SEARCH_WAIT, ReadPool
 from knowledge_service.store.sqlite.repositories import recall_search
 
 # As in the service.
@@ -87,7 +87,8 @@ def _serve(control: Connection) -> None:
     )
     server = SearchServer(readers, settings.ranker_config)
     connections = {number: _connection(number) for number in settings.connections}
-    RequestLoop(server.answer, connections, _connection(settings.overdue)).start()
+    overdue = _connection(settings.overdue)
+    RequestLoop(server.answer, connections, overdue, SEARCH_WAIT).start()
     health = functools.partial(_return_pings, _connection(settings.health))
     threading.Thread(target=health, name="health", daemon=True).start()
     gc.collect()

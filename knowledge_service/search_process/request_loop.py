@@ -2,7 +2,8 @@
 
 One thread waits for requests and answers them. The others wait in their sockets, so they wake no
 thread that takes the interpreter's lock from the search that runs. A second thread answers them
-when the service reports that one is overdue, until the first thread begins its next one.
+when the service reports that one is overdue, and the first thread has had its own for as long,
+until that thread begins its next one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import functools
 import os
 import select
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from knowledge_service.process_messages import Connection
 
@@ -28,15 +31,18 @@ class RequestLoop:
         answer: Callable[[bytes | memoryview], bytes],
         connections: Mapping[int, Connection],
         overdue: Connection,
+        patience: timedelta,
     ) -> None:
         self._answer = answer
         self._connections = connections
         self._overdue = overdue
+        self._patience_s = patience.total_seconds()
         self._ready = select.epoll()
         for number in connections:
             self._ready.register(number, _EVENTS)
         self._turn = 0
         """The number of the request that the first thread answers, or answered last."""
+        self._turn_began_s = 0.0
 
     def start(self) -> None:
         """Start both threads; they end with the process."""
@@ -49,12 +55,15 @@ class RequestLoop:
         while True:
             for number, _ in wait_for_one():
                 self._turn += 1
+                self._turn_began_s = time.monotonic()
                 self._answer_requests(number)
 
     def _run_when_overdue(self) -> None:
         while True:
             self._overdue.receive()
             turn = self._turn
+            if time.monotonic() - self._turn_began_s < self._patience_s:
+                continue  # many short ones; the service reports again
             while turn == self._turn and (events := self._ready.poll(0, 1)):
                 self._answer_requests(events[0][0])
 

@@ -107,18 +107,32 @@ class FairSemaphore:
         self._take(client)
         return True
 
-    async def wait(self, client: Client) -> None:
-        """Wait for a slot and take it."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def wait(self, client: Client, within_s: float) -> None:
+        """Wait for a slot and take it.
+
+        Raises:
+            TimeoutError: no slot became free in time.
+        """
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
         self._waiting.setdefault(client, deque()).append(turn)
+        # A timer for the future alone: `asyncio.timeout` costs several times as much.
+        timer = loop.call_later(within_s, self._give_up, client, turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
                 self._leave(client, turn)
-            else:
+            elif turn.exception() is None:
                 self.release(client)
             raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self, client: Client, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            self._leave(client, turn)
+            turn.set_exception(TimeoutError())
 
     def _leave(self, client: Client, turn: asyncio.Future[None]) -> None:
         queue = self._waiting.get(client, deque())
@@ -254,8 +268,7 @@ class _Slot(AbstractAsyncContextManager[None]):
         if self._semaphore.take_free(self._client):
             return
         try:
-            async with asyncio.timeout(_SLOT_TIMEOUT_S):
-                await self._semaphore.wait(self._client)
+            await self._semaphore.wait(self._client, _SLOT_TIMEOUT_S)
         except TimeoutError as exc:
             raise StoreUnavailable(
                 f"the calls before this one took more than {_SLOT_TIMEOUT_S:g} s;"

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking import word_vectors
@@ -107,8 +108,7 @@ class Evidence:
     conversations: Mapping[int, Conversation] | None = None
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A fact's number, its score, and the parts of the score."""
 
     number: int

@@ -7,7 +7,6 @@ the index's packed rows. Receipts, usage and idempotency keys are not projection
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import takewhile
@@ -24,6 +23,7 @@ from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import projections
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.projections import (
     SqliteProjections,
     hash_index_table,
@@ -129,7 +129,7 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     """Read from the log the texts that some facts were indexed by, ordered by fact number."""
     if not numbers:
         return []
-    bindings = (json.dumps(list(numbers)), fact_events.RECORDED)
+    bindings = (json_list(list(numbers)), fact_events.RECORDED)
     seqs: list[Any] = connection.execute(_RECORDED, bindings).fetchall()
     log = SqliteEventTable(connection)
     recorded = (event for (seq,) in seqs for event in replays.read_events(log, seq, seq))

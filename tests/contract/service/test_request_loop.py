@@ -7,7 +7,9 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -45,14 +47,17 @@ class World:
         return bytes(self.connections[number].receive(time.monotonic() + within_s))
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
+@contextmanager
+def serving(patience: timedelta) -> Iterator[World]:
     pairs = [socket.socketpair() for _ in range(4)]
     *sockets, overdue = [pair[0] for pair in pairs]
     world = World([Connection(each) for each in sockets], sockets, Connection(overdue))
     *served, reports = [pair[1] for pair in pairs]
     loop = RequestLoop(
-        world.answer, {each.fileno(): Connection(each) for each in served}, Connection(reports)
+        world.answer,
+        {each.fileno(): Connection(each) for each in served},
+        Connection(reports),
+        patience,
     )
     loop.start()
     yield world
@@ -60,6 +65,12 @@ def world() -> Iterator[World]:
         world.ended.release()
     for pair in pairs:
         pair[0].close()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with serving(timedelta(0)) as world:
+        yield world
 
 
 def test_request_waits_for_the_one_before_it(world: World) -> None:
@@ -94,6 +105,17 @@ def test_two_requests_run_at_once_at_most(world: World) -> None:
         world.response(2, within_s=0.1)
     world.ended.release()
     assert world.response(2) == b"answer to short"
+
+
+def test_overdue_request_waits_while_the_first_one_is_short() -> None:
+    with serving(timedelta(seconds=LIMIT_S)) as world:
+        world.begin_long(0)
+        world.connections[1].send(b"short")
+        world.overdue.send(protocol.OVERDUE)
+        with pytest.raises(TimeoutError):
+            world.response(1, within_s=0.1)
+        world.ended.release()
+        assert world.response(1) == b"answer to short"
 
 
 def test_report_without_a_waiting_request_does_nothing(world: World) -> None:

@@ -6,7 +6,6 @@ determines the content of rows and when they are merged; no merge is left for la
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from knowledge_service.search.postings.segment import TOMBSTONE
 from knowledge_service.search.postings.segment_codec import DOCUMENTS, Row
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
+from knowledge_service.store.sqlite.json_lists import json_list
 
 VERSION = f"segments-2 {analyser.VERSION}"
 """The required value of `meta.index`; an index of another version is rebuilt."""
@@ -124,7 +124,7 @@ class Snapshot:
 
     def counts(self, scope_nos: Sequence[int]) -> dict[int, int]:
         """Return the number of documents of each scope, from its last segment."""
-        scopes_json = json.dumps(list(scope_nos))
+        scopes_json = json_list(list(scope_nos))
         rows: Any = self._connection.execute(_COUNTS, (scopes_json,))
         return {scope_no: (key & _FIRST) + size for scope_no, key, size in rows}
 
@@ -135,7 +135,7 @@ class Snapshot:
             low = _key(scope_no, bucket, 0)
             keys.append((low + first, low + end))
         rows: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
-        for key, data in self._connection.execute(_DATA, (json.dumps(keys),)):
+        for key, data in self._connection.execute(_DATA, (json_list(keys),)):
             bucket = ((key >> _BUCKET) & _BUCKETS) - 1
             rows.setdefault((key >> _SCOPE, bucket), []).append((key & _FIRST, data))
         return rows

@@ -20,6 +20,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain import facets
 from knowledge_service.domain.facets import Facet
 from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite.json_lists import json_list
 
 # Arbitrary; typical records have at most some forty facets.
 _MAX_FACETS = 128
@@ -99,7 +100,7 @@ def candidates(
     newest = _LAST_FACT if before_no is None else before_no - 1
     searches = (keys, [_key(schema, None)])
     if len(scopes) > _MAX_RANGES:
-        scopes_json = json.dumps(sorted(scopes))
+        scopes_json = json_list(sorted(scopes))
         numbers = {
             number
             for first, *_ in searches
@@ -118,7 +119,7 @@ def _in_range(
 ) -> Iterator[int]:
     """Yield the facts of a scope with all keys, read by the rarest key."""
     rarest, *others = sorted(keys, key=lambda key: _count(connection, scope_no, key, newest))
-    bindings = (scope_no, rarest, newest, json.dumps(others))
+    bindings = (scope_no, rarest, newest, json_list(others))
     yield from (int(str(number)) for (number,) in connection.execute(_RANGE, bindings))
 
 

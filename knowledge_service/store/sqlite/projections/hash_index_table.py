@@ -8,7 +8,6 @@ erased fact leaves a tombstone, so that only its own block is written.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.search.postings import bisection, hash_index
 from knowledge_service.search.postings.hash_index import PrefixSet
 from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite.json_lists import json_list
 
 # 2**24 blocks in a scope, 2**39 scopes: together one positive key.
 _SCOPE = 24
@@ -91,7 +91,7 @@ class HashIndexTable:
         alike = prefixes.intersection(begins)
         if not alike:
             return set()
-        candidates = json.dumps([number for begin in alike for number in prefixes.numbers(begin)])
+        candidates = json_list([number for begin in alike for number in prefixes.numbers(begin)])
         matches: Any = self._connection.execute(_AMONG, (candidates, scope_no))
         return {content_hash for _, content_hash in matches} & set(hashes)
 
@@ -113,7 +113,7 @@ class HashIndexTable:
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
         """Move all facts of a scope to another one, whose own facts are older."""
-        moved: Any = self._connection.execute(_AMONG, (json.dumps(numbers), to)).fetchall()
+        moved: Any = self._connection.execute(_AMONG, (json_list(numbers), to)).fetchall()
         moved.sort()
         self.add(to, [content_hash for _, content_hash in moved], [number for number, _ in moved])
         self.empty(scope_no)
@@ -195,7 +195,7 @@ class HashIndexTable:
 
     def _append(self, scope_nos: Sequence[int]) -> None:
         """Append entries to those of their scopes: a new fact has the highest number."""
-        last: Any = self._connection.execute(_LAST, (json.dumps(scope_nos),))
+        last: Any = self._connection.execute(_LAST, (json_list(scope_nos),))
         rows: list[tuple[int, bytes]] = []
         for scope_no, key, old_block in last.fetchall():
             data = (old_block or b"") + hash_index.pack(*self._added[scope_no])

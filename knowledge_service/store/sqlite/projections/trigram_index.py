@@ -11,7 +11,6 @@ FTS5 begins a new segment whenever a row number is lower than the one before.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import apsw
 from knowledge_service.clock import Clock
 from knowledge_service.search.text import trigrams
 from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite.json_lists import json_list
 
 KINDS: Mapping[str, int] = {"entity": 0, "observation": 1}
 """The kinds of facts in the index, with their numbers."""
@@ -82,7 +82,7 @@ def entry(scope_no: int, fact_no: int, kind: str, texts: Iterable[str | None]) -
 
 def entries(connection: apsw.Connection, numbers: Collection[int]) -> list[Entry]:
     """Return the entries of facts, which are given by number."""
-    return [_entry_of(row) for row in connection.execute(_BY_NUMBERS, (json.dumps([*numbers]),))]
+    return [_entry_of(row) for row in connection.execute(_BY_NUMBERS, (json_list([*numbers]),))]
 
 
 class TrigramChanges:
@@ -197,7 +197,7 @@ def _rarest(
     expressions = [trigrams.expression([term]) for term in terms]
     if not connection.execute(_HAS_ROWS, (expressions[0], first, last)).fetchall():
         return ()
-    bindings = (json.dumps(expressions), first, last)
+    bindings = (json_list(expressions), first, last)
     distances = [distance for (distance,) in connection.execute(_DISTANCES, bindings)]
     if None in distances:
         return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import apsw
@@ -11,6 +10,7 @@ from knowledge_client.models import Alias, NamedFact
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports import AliasListing
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base
 
 _EVERYWHERE = """SELECT s.path, f.review, f.id FROM alias a JOIN scope s USING(scope_no)
@@ -50,7 +50,7 @@ def read_page(connection: apsw.Connection, listing: AliasListing) -> tuple[Named
     """Return a page of aliases."""
     after_value, path = listing.after or ("", "")
     bindings = {
-        "scopes": json.dumps(sorted(base.visible_scopes(connection, listing.view, listing.scopes))),
+        "scopes": json_list(sorted(base.visible_scopes(connection, listing.view, listing.scopes))),
         "namespace": listing.namespace,
         "prefix": listing.prefix,
         "end": listing.prefix + _LAST,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from knowledge_service.ports import IdempotencyKey
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
+from knowledge_service.store.sqlite.json_lists import json_list
 
 T = TypeVar("T")
 # An arbitrary number; a person who may read a whole realm can see more scopes.
@@ -158,7 +158,7 @@ def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[s
 
 
 def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
-    return {path: number for number, path in tx.fetch_all(_BY_PATH, (json.dumps(list(paths)),))}
+    return {path: number for number, path in tx.fetch_all(_BY_PATH, (json_list(list(paths)),))}
 
 
 def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:
@@ -218,7 +218,7 @@ class ScopeFilter:
             return list(numbers), []
         if self.most_entries is None:
             return [], list(numbers)
-        crowded_rows = connection.execute(crowded, (json.dumps(list(numbers)), self.most_entries))
+        crowded_rows = connection.execute(crowded, (json_list(list(numbers)), self.most_entries))
         crowded_numbers = {number for (number,) in crowded_rows}
         return [n for n in numbers if n not in crowded_numbers], [
             n for n in numbers if n in crowded_numbers
@@ -247,7 +247,7 @@ def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
 def named_scopes(scopes: Collection[int]) -> ScopeFilter:
     """Return the named scopes in the form that queries take, whatever else the reader may see."""
     most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
-    return ScopeFilter(json.dumps(sorted(scopes)), most_entries)
+    return ScopeFilter(json_list(sorted(scopes)), most_entries)
 
 
 def visible_paths(
@@ -266,4 +266,4 @@ def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | Non
 
 
 def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
-    return dict(connection.execute(_BY_PATH, (json.dumps(paths),)))
+    return dict(connection.execute(_BY_PATH, (json_list(paths),)))

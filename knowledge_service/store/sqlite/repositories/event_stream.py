@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +13,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.ports import ChangePage, ChangeRecord
 from knowledge_service.store.sqlite import event_table
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.repositories.rows_across_scopes import ScopedRows
 
@@ -174,7 +174,7 @@ def _kinds_and_schemas(
     if not facts:
         return (), ()
     kinds, schemas = set[str](), set[str]()
-    rows: Any = connection.execute(_CLASSES, (json.dumps(facts), drafts))
+    rows: Any = connection.execute(_CLASSES, (json_list(facts), drafts))
     for scope_no, kind, schema in rows:
         if scope_no in scopes:
             kinds.add(kind)

@@ -19,6 +19,7 @@ from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import store_fact, unit_of_work
 from knowledge_service.ports import Actor, ExtractionCall, ExtractionQueue
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base, runs
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
@@ -149,7 +150,7 @@ class Extractions(base.SqliteRepository):
             columns = runs.run_columns(connection, key)
             if columns is None:
                 return {}
-            return dict(connection.execute(_EARLIER, (*columns, json.dumps(list(signatures)))))
+            return dict(connection.execute(_EARLIER, (*columns, json_list(list(signatures)))))
 
     def finish_extraction(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -18,6 +17,7 @@ from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Listing
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.projections import facet_index, trigram_index
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 
@@ -132,7 +132,7 @@ def current_versions(
     connection: apsw.Connection, fact_ids: Sequence[str], view: View
 ) -> dict[str, Fact]:
     """Return the visible live version of each fact that has one."""
-    rows: Any = connection.execute(_CURRENT, {"ids": json.dumps(list(fact_ids))})
+    rows: Any = connection.execute(_CURRENT, {"ids": json_list(list(fact_ids))})
     versions = {row[-1]: fact_rows.fact(row) for row in rows}
     return {
         key: fact for key, fact in versions.items() if view.can_read_fact(fact.scope, fact.review)
@@ -145,8 +145,8 @@ def about_several(
     """Return the live facts of a kind about each of some facts, in order, at most `limit`."""
     scopes = base.visible_scopes(connection, view, None)
     bindings = {
-        "ids": json.dumps(list(fact_ids)),
-        "scopes": json.dumps(sorted(scopes)),
+        "ids": json_list(list(fact_ids)),
+        "scopes": json_list(sorted(scopes)),
         "kind": kind,
         "drafts": view.drafts,
         "limit": limit,
@@ -166,7 +166,7 @@ def named(
     """Yield (value, fact) of every visible fact with one of some aliases."""
     scopes = base.visible_scopes(connection, view, None)
     statement = _NAMED_IN_MANY_SCOPES if len(scopes) > _MANY_SCOPES else _BY_ID
-    scopes_json = json.dumps(sorted(scopes))
+    scopes_json = json_list(sorted(scopes))
     for value in values:
         for fact in fact_rows.facts(connection, statement, (namespace, value, scopes_json)):
             if view.can_read_fact(fact.scope, fact.review):
@@ -200,7 +200,7 @@ def _bindings(
     visible = base.visible_scopes(connection, listing.view, None) if listing.is_unlinked else {}
     position, fact_id = listing.after_position or (None, None)
     return {
-        "scopes": json.dumps(sorted(scopes)),
+        "scopes": json_list(sorted(scopes)),
         "kind": listing.kind,
         "source": listing.source,
         "before_id": listing.before_id,
@@ -212,10 +212,10 @@ def _bindings(
         "tag": kais_facts.normalize_tag(listing.tag) if listing.tag else None,
         "schema": listing.schema,
         "subject": listing.subject,
-        "about": json.dumps(_versions(connection, listing.about) if listing.about else []),
+        "about": json_list(_versions(connection, listing.about) if listing.about else []),
         "alias_namespace": listing.alias_namespace,
         "pattern": f"%{_LIKE_SIGNS.sub(_ESCAPED, listing.contains or '')}%",
-        "visible": json.dumps(sorted(visible)),
+        "visible": json_list(sorted(visible)),
         "folded": (listing.contains or "").lower(),
         "position": _NO_POSITION if position is None else position,
         "id": fact_id,
@@ -278,7 +278,7 @@ def _search(
     statement = f"{_CANDIDATES}{filters} ORDER BY f.id DESC"
     portion = listing.limit
     while portion_numbers := list(islice(numbers, portion)):
-        portion_json = json.dumps(portion_numbers)
+        portion_json = json_list(portion_numbers)
         yield from fact_rows.facts(connection, statement, bindings | {"numbers": portion_json})
         portion = min(2 * portion, max(_MAX_PORTION, listing.limit))
 

@@ -18,6 +18,7 @@ from knowledge_service.domain import chart_statements
 from knowledge_service.domain.fact_fields import STORED_FIELDS, Encoding
 from knowledge_service.event_log import times
 from knowledge_service.event_log.fact_events import CHANGEABLE
+from knowledge_service.store.sqlite.json_lists import json_list
 
 _FIELDS = tuple(Fact.model_fields)
 _COLUMN_OF = {each.attribute: each.name for each in STORED_FIELDS}
@@ -129,7 +130,7 @@ def title_of(connection: apsw.Connection, fact: Fact) -> str | None:
 def json_texts(connection: apsw.Connection, sql: str, numbers: Sequence[int]) -> Iterator[str]:
     """Yield the JSON arrays of a query of facts by their numbers, of some hundred rows each."""
     for start in range(0, len(numbers), _MAX_JSON_ROWS):
-        portion = json.dumps(numbers[start : start + _MAX_JSON_ROWS])
+        portion = json_list(numbers[start : start + _MAX_JSON_ROWS])
         for (text,) in connection.execute(sql, (portion,)):
             yield cast("str", text)
 
@@ -147,7 +148,7 @@ def texts_by_numbers(
     """Return the rows of facts as JSON arrays, for `from_texts`."""
     if known_at is None:
         return list(json_texts(connection, _BY_NUMBERS, numbers))
-    bindings = (json.dumps(list(numbers)), times.to_us(known_at))
+    bindings = (json_list(list(numbers)), times.to_us(known_at))
     rows = connection.execute(_BY_NUMBERS_AS_OF, bindings).fetchall()
     return [msgspec.json.encode(rows).decode()]
 

@@ -23,6 +23,7 @@ from knowledge_service.fact_transactions.unit_of_work import (
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import event_table
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.projections import trigram_index
 from knowledge_service.store.sqlite.repositories import (
@@ -309,7 +310,7 @@ class SqliteUnitOfWork:
         number = base.find_scope(self._tx, scope)
         if number is None:
             return None
-        among = json.dumps(self._tx.hash_index.numbers(number, content_hash))
+        among = json_list(self._tx.hash_index.numbers(number, content_hash))
         return self._first(sql, (number, content_hash, among))
 
     def _first(self, sql: str, bindings: Sequence[Any]) -> Fact | None:

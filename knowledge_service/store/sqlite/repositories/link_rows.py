@@ -12,6 +12,7 @@ import apsw
 from knowledge_client import base_model
 from knowledge_client.models import Link
 from knowledge_service.event_log import times
+from knowledge_service.store.sqlite.json_lists import json_list
 
 COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_until,
   l.recorded_at, l.closed_at, l.actor"""
@@ -54,7 +55,7 @@ def among(
 
     `scopes` are those of the facts: links into other scopes are not read.
     """
-    bindings = (json.dumps(list(ids)), json.dumps(sorted(scopes)))
+    bindings = (json_list(list(ids)), json_list(sorted(scopes)))
     id_rows: Any = connection.execute(_AMONG, bindings)
     rows = sorted(id_rows, key=operator.itemgetter(0))
     return tuple(link_of((row[0], ids[row[1]], ids[row[2]], *row[3:])) for row in rows)

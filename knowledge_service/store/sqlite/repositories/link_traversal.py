@@ -6,7 +6,6 @@ no effect.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
@@ -16,6 +15,7 @@ from knowledge_client import base_model
 from knowledge_client.models import Neighbor, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import NeighbourQuery
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_rows
 
 # A larger neighbourhood is of no use to a reader; the bound limits a traversal from a hub.
@@ -62,17 +62,17 @@ def _neighbours(
     scopes: base.ScopeFilter,
 ) -> set[int]:
     """Return the other ends of the links of some facts, from the two indexes alone."""
-    chosen = json.dumps(list(types)) if types else None
+    chosen = json_list(list(types)) if types else None
     neighbours: set[int] = set()
     for start in range(0, len(numbers), _SLICE):
         slice_ = numbers[start : start + _SLICE]
         for sql, sql_seen, crowded in zip(_NEIGHBOURS, _NEIGHBOURS_BY_SCOPE, CROWDED, strict=True):
             sparse, crowded_numbers = scopes.split(connection, crowded, slice_)
             if sparse:
-                rows_ = connection.execute(sql, (json.dumps(sparse), chosen))
+                rows_ = connection.execute(sql, (json_list(sparse), chosen))
                 neighbours.update(chain.from_iterable(rows_))
             if crowded_numbers:
-                bindings = (json.dumps(crowded_numbers), chosen, scopes.scopes)
+                bindings = (json_list(crowded_numbers), chosen, scopes.scopes)
                 neighbours.update(chain.from_iterable(connection.execute(sql_seen, bindings)))
     return neighbours
 
@@ -91,7 +91,7 @@ def _walkable(
     for start in range(0, len(numbers), size):
         if len(walkable) >= limit:
             break
-        bindings = (json.dumps(list(numbers[start : start + size])), drafts)
+        bindings = (json_list(list(numbers[start : start + size])), drafts)
         rows_ = connection.execute(_LIVE, bindings)
         walkable += sorted(int(number) for number, scope_no in rows_ if scope_no in scopes)
     return walkable[:limit]

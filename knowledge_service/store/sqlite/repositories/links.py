@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from knowledge_service.errors import NotFound
 from knowledge_service.event_log import times
 from knowledge_service.ports import Actor, AliasListing, IdempotencyKey, NeighbourQuery, NewLink
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import aliases, base, link_rows, link_traversal
 
 _LINKED: TypeAdapter[Linked] = TypeAdapter(Linked)
@@ -82,7 +82,7 @@ class Links(base.SqliteRepository):
     ) -> LinkPage:
         """List a page."""
         links: list[Link] = []
-        types_json = json.dumps(list(types)) if types else None
+        types_json = json_list(list(types)) if types else None
         with self._readers.bulk_connection() as connection:
             bindings: tuple[Any, ...] = (fact_id, before_id, types_json)
             scopes = base.scope_filter(view, base.visible_scopes(connection, view, None)).scopes
@@ -100,7 +100,7 @@ class Links(base.SqliteRepository):
         """Look up the facts, then read the links between them from the index."""
         with self._readers.bulk_connection() as connection:
             ids, scopes = {}, set()
-            rows = connection.execute(_ENDS, (json.dumps(list(fact_ids)),))
+            rows = connection.execute(_ENDS, (json_list(list(fact_ids)),))
             for number, fact_id, scope_no, path, review in rows:
                 if view.can_read_fact(path, review):
                     ids[number] = fact_id
@@ -113,8 +113,8 @@ class Links(base.SqliteRepository):
         """Read the links into the visible scopes from the index."""
         links: list[Link] = []
         with self._readers.bulk_connection() as connection:
-            scopes = json.dumps(sorted(base.visible_scopes(connection, view, None)))
-            ids = json.dumps(list(fact_ids))
+            scopes = json_list(sorted(base.visible_scopes(connection, view, None)))
+            ids = json_list(list(fact_ids))
             for row in connection.execute(_FROM, (ids, scopes, to_kind)):
                 if view.can_read_fact(*row[-2:]):
                     links.append(link_rows.link_of(row))

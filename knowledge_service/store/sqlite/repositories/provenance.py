@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.domain.run_reports import RunKey, key_of
 from knowledge_service.event_log import times
 from knowledge_service.ports import AuditReader
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import (
     aliases,
     base,
@@ -36,8 +36,8 @@ from knowledge_service.store.sqlite.repositories import (
     usage,
 )
 
-_DERIVING = json.dumps(["derived_from", "promoted_from", "supersedes"])
-_DERIVED = json.dumps(["derived_from", "promoted_from"])
+_DERIVING = json_list(["derived_from", "promoted_from", "supersedes"])
+_DERIVED = json_list(["derived_from", "promoted_from"])
 # A longer chain is of no use to a reader; the bound ends a chain that links facts in a circle.
 _LONGEST = 1_000
 
@@ -173,10 +173,10 @@ class _Scopes:
         sparse, crowded_numbers = self.asked.split(connection, query.crowded, numbers)
         rows: list[Any] = []
         if sparse:
-            rows += connection.execute(query.by_fact, (json.dumps(sparse), types))
+            rows += connection.execute(query.by_fact, (json_list(sparse), types))
         if crowded_numbers:
             rows += connection.execute(
-                query.by_scope, (json.dumps(crowded_numbers), types, self.asked.scopes)
+                query.by_scope, (json_list(crowded_numbers), types, self.asked.scopes)
             )
         return sorted(rows, key=operator.itemgetter(0))
 

@@ -6,7 +6,6 @@ or to facts that were read from them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +25,7 @@ from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.snapshot import MOST_LINKED, Matches, RowBatch, RowRequest
 from knowledge_service.store.sqlite.db import posting_table
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
@@ -231,7 +231,7 @@ class SqliteSnapshot:
     def _same_key(self, rows: Sequence[Candidate]) -> list[Candidate]:
         """Read visible facts, live now or at the requested time, that share a key with a row."""
         keys = {key.hex() for row in rows if (key := key_hash(row.subject, row.predicate))}
-        bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
+        bindings = json_list(list(self.paths)), json_list(sorted(keys))
         if self._known_at is None:
             cursor: Any = self._connection.execute(self._select(_SAME_KEY), bindings)
             return list(map(Candidate._make, cursor))
@@ -253,7 +253,7 @@ class SqliteSnapshot:
                 pairs |= first
                 if cut_off:
                     ends = [(row.scope_no, row.number) for row in candidates_read.values()]
-                    bindings = (json.dumps(cut_off), json.dumps(ends))
+                    bindings = (json_list(cut_off), json_list(ends))
                     rows = self._execute_live(to_candidates, bindings)
                     pairs.update((number, candidate_no) for number, candidate_no, _ in rows)
         return sorted(pairs)
@@ -271,7 +271,7 @@ class SqliteSnapshot:
         rest = list(numbers)
         while rest:
             current, linked = -1, set[int]()
-            bindings = (json.dumps(rest), self._reading.scope_filter.scopes)
+            bindings = (json_list(rest), self._reading.scope_filter.scopes)
             rest_after: list[int] = []
             for number, linked_number, scope_no in self._execute_live(sql, bindings):
                 if scope_no not in self.paths:
@@ -312,14 +312,14 @@ class SqliteSnapshot:
     ) -> list[tuple[int, str, int]]:
         observers = self._reading.observer_filter
         if observers.scopes is None:
-            cursor: Any = self._connection.execute(queries.of_all, (json.dumps(numbers),))
+            cursor: Any = self._connection.execute(queries.of_all, (json_list(numbers),))
             return list(cursor)
         few, many = observers.split(self._connection, queries.crowded, numbers)
         rows: list[Any] = []
         if few:
-            rows += self._connection.execute(queries.by_number, (json.dumps(few),))
+            rows += self._connection.execute(queries.by_number, (json_list(few),))
         if many:
-            bindings = (json.dumps(many), observers.scopes)
+            bindings = (json_list(many), observers.scopes)
             rows += self._connection.execute(queries.by_observer, bindings)
         visible = self._reading.observers
         return [

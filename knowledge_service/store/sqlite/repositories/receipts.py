@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import apsw
 from knowledge_client.models import Receipt
 from knowledge_service.ports import NewReceipt
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base
 
 _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body,
@@ -70,7 +70,7 @@ def record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
     fact_ids = dict.fromkeys(chain.from_iterable([new.receipt.facts for new in receipts]))
     known_facts = {
         fact_id: rest
-        for fact_id, *rest in tx.fetch_all(_FACT_NUMBERS, (json.dumps(list(fact_ids)),))
+        for fact_id, *rest in tx.fetch_all(_FACT_NUMBERS, (json_list(list(fact_ids)),))
     }
     receipt_rows: list[tuple[Any, ...]] = []
     served_rows: list[tuple[Any, ...]] = []

@@ -7,7 +7,6 @@ approved, promoted, changed or recalled by a run since.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from knowledge_service.fact_transactions import archive as archiving
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
@@ -122,7 +122,7 @@ def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) 
     if row is None:
         return 0
     bound = _bound(row)
-    chosen_json = json.dumps([choice.fact_id for choice in chosen])
+    chosen_json = json_list([choice.fact_id for choice in chosen])
     may_go = set(tx.fetch_all(_MAY_GO, (chosen_json, scope_no)))
     going = [choice for choice in chosen if (choice.fact_id, choice.version) in may_go][
         : bound.surplus

@@ -6,13 +6,14 @@ Only rows of these scopes are read: rows of other scopes cost nothing.
 from __future__ import annotations
 
 import heapq
-import json
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
+
+from knowledge_service.store.sqlite.json_lists import json_list
 
 # An arbitrary number of rows of one scope that are read at a time.
 _PAGE = 50
@@ -46,7 +47,7 @@ class ScopedRows:
         """Yield the rows of all these scopes in the order of their keys."""
         order = _Descending if self.descending else tuple
         size = len(start_key)
-        heads: Any = connection.execute(self.heads, (json.dumps(sorted(scopes)), *start_key))
+        heads: Any = connection.execute(self.heads, (json_list(sorted(scopes)), *start_key))
         heap = [(order(key), scope_no) for scope_no, *key in heads]
         heapq.heapify(heap)
         pages: dict[int, deque[tuple[Any, ...]]] = {}

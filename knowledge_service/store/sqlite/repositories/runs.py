@@ -24,6 +24,7 @@ from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import promote
 from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import base, run_credit
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
@@ -240,7 +241,7 @@ def _of_blueprint(
 
 def _paths(connection: apsw.Connection, view: View) -> str:
     """Return the paths that a reader sees in the form that a query takes."""
-    return json.dumps(sorted(base.visible_paths(connection, view, None)))
+    return json_list(sorted(base.visible_paths(connection, view, None)))
 
 
 def _row(

@@ -11,6 +11,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import content_hash
 from knowledge_service.domain.schema_equality import COUNTED_MEMBERS
 from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.projections import hash_index_table
 from knowledge_service.store.sqlite.projections.hash_index_table import ChangedHash
 
@@ -22,7 +23,7 @@ _UPDATE = "UPDATE fact SET content_hash = ? WHERE fact_no = ?"
 
 def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
     """Update the hashes, and their entries in the table of equal facts."""
-    rows: Any = connection.execute(_FACTS, (json.dumps(list(COUNTED_MEMBERS)),))
+    rows: Any = connection.execute(_FACTS, (json_list(list(COUNTED_MEMBERS)),))
     changed: list[ChangedHash] = []
     for fact_no, scope_no, old_hash, *values in rows:
         fact = dict(zip(_NAMES, values, strict=True))
