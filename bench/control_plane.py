@@ -32,7 +32,7 @@ CELL = {
 BLUEPRINT = {
     "apiVersion": "kais.io/v1",
     "kind": "Blueprint",
-    "metadata": {"name": "pair", "namespace": "bench"},
+    "metadata": {"name": "pair"},
     "spec": {
         "parameters": [{"name": "topic", "type": "string", "default": "none"}],
         "formation": {
@@ -124,13 +124,16 @@ async def measure_lone(cluster: HostCluster, operator: int) -> str:
     )
 
 
-async def ready(cluster: HostCluster) -> Api:
+async def ready(cluster: HostCluster, *, realms: int = 1) -> Api:
     """Wait until a use can be made, and make some, so that nothing is done for the first time."""
-    api = Api(cluster.kubeconfig)
-    await api.create("/api/v1/namespaces", {"metadata": {"name": "bench"}})
+    api = Api(cluster.kubeconfig, realms=realms)
+    for namespace in api.namespaces:
+        await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     await metrics_reader.wait_ready()
-    await api.create_when_served("/apis/kais.io/v1/namespaces/bench/blueprints", BLUEPRINT)
-    await api.burst("warm", 3, workloads=2)
+    for namespace in api.namespaces:
+        path = f"/apis/kais.io/v1/namespaces/{namespace}/blueprints"
+        await api.create_when_served(path, BLUEPRINT)
+    await api.burst("warm", max(3, realms), workloads=2)
     return api
 
 
@@ -150,7 +153,7 @@ def versions(cluster: HostCluster) -> set[str]:
     kinds = "bp,bpr,bpi,fm,cells,deployments,services,serviceaccounts,configmaps"
     line = "{.kind}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}"
     template = f"jsonpath={{range .items[*]}}{line}{{end}}"
-    return set(cluster.kubectl("get", kinds, "-n", "bench", "-o", template).splitlines())
+    return set(cluster.kubectl("get", kinds, "-A", "-o", template).splitlines())
 
 
 async def measure_restart(cluster: HostCluster, operator: int, count: int) -> list[object]:

@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ _QPS = 2_000
 _QUIET_S = 3.0
 _LONGEST_S = 120.0
 _LEAVES = 7
+_SAME_NAMESPACE = "${schema.metadata.namespace}"
 _GRAPHS = "/apis/kro.run/v1alpha1/resourcegraphdefinitions"
 _REQUESTS_HEAD = ("client", "operator", "instances", "requests", "of these")
 _HEAD = (
@@ -78,7 +80,7 @@ def build(version: str) -> tuple[Path, Path]:
 def _cell(name: str) -> list[dict[str, object]]:
     """The leaves of one cell."""
     full_name = f"${{schema.metadata.name}}-{name}-0"
-    metadata = {"name": full_name, "namespace": NAMESPACE}
+    metadata = {"name": full_name, "namespace": _SAME_NAMESPACE}
     labels = {"cell": full_name}
     container = {
         "name": "cell",
@@ -111,7 +113,7 @@ def _leaf(
 
 def _least_leaves() -> list[dict[str, object]]:
     """The least that a team of two cells needs."""
-    routes = {"name": "topology-${schema.metadata.name}", "namespace": NAMESPACE}
+    routes = {"name": "topology-${schema.metadata.name}", "namespace": _SAME_NAMESPACE}
     data = {"data": {"topology.json": '{"rule":"all","cells":["left","right"]}'}}
     return [*_cell("left"), *_cell("right"), _leaf("routes", "v1", "ConfigMap", routes, data)]
 
@@ -130,7 +132,8 @@ def template_of(identifier: str, body: Mapping[str, Any], instance: str) -> dict
     """A leaf of an instance as kro's template: without what the control plane wrote into it."""
     annotations = body["metadata"].get("annotations") or {}
     metadata = {
-        **{key: body["metadata"][key] for key in ("name", "namespace", "labels")},
+        **{key: body["metadata"][key] for key in ("name", "labels")},
+        "namespace": _SAME_NAMESPACE,
         "annotations": {key: annotations[key] for key in annotations if "kais.io/" in key},
     }
     written = {"apiVersion", "kind", "metadata", "status"}
@@ -158,20 +161,20 @@ def graph(leaves: Sequence[Mapping[str, object]]) -> dict[str, object]:
     }
 
 
-def _pair(name: str) -> dict[str, object]:
+def _pair(name: str, namespace: str) -> dict[str, object]:
     return {
         "apiVersion": "kro.run/v1alpha1",
         "kind": "Pair",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"topic": name},
     }
 
 
-def _is_active(body: dict[str, Any]) -> bool:
-    return bool((body.get("status") or {}).get("state") == "ACTIVE")
+def _is_active(status: Mapping[str, Any]) -> bool:
+    return bool(status.get("state") == "ACTIVE")
 
 
-PAIRS = Uses(f"/apis/kro.run/v1alpha1/namespaces/{NAMESPACE}/pairs", _pair, _is_active)
+PAIRS = Uses("/apis/kro.run/v1alpha1", "pairs", _pair, _is_active)
 
 
 @contextmanager
@@ -227,10 +230,15 @@ async def _settle() -> None:
 
 
 async def _measure_kro(
-    cluster: HostCluster, process_id: int, count: int, leaves: Sequence[Mapping[str, object]]
+    cluster: HostCluster,
+    process_id: int,
+    count: int,
+    leaves: Sequence[Mapping[str, object]],
+    realms: int,
 ) -> tuple[list[object], shares.Shares]:
-    api = Api(cluster.kubeconfig)
-    await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    api = Api(cluster.kubeconfig, realms=realms)
+    for namespace in api.namespaces:
+        await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     await _wait_until(_is_serving, subject="it is ready")
     await api.create_when_served(_GRAPHS, graph(leaves))
     state = ("get", "resourcegraphdefinition", "pair", "-o", "jsonpath={.status.state}")
@@ -274,9 +282,9 @@ def _load() -> str:
 
 
 async def _measure_kais(
-    cluster: HostCluster, process_id: int, count: int
+    cluster: HostCluster, process_id: int, count: int, realms: int
 ) -> tuple[list[object], shares.Shares]:
-    api = await control_plane.ready(cluster)
+    api = await control_plane.ready(cluster, realms=realms)
     await metrics_reader.settle(process_id)
     start = shares.read(cluster, process_id)
     row, _ = await control_plane.measure_burst(api, process_id, count)
@@ -296,27 +304,33 @@ class _Measured:
     restart: Sequence[object] = ()
 
 
-def _measure_all(program: Path, crds: Path, count: int) -> Iterator[_Measured]:
-    yield _measure_one_kro("kro, least leaves", program, crds, count, _least_leaves())
+def _measure_all(program: Path, crds: Path, count: int, realms: int) -> Iterator[_Measured]:
+    kro = partial(_measure_one_kro, program, crds, count, realms)
+    yield kro("kro, least leaves", _least_leaves())
     load = _load()
     with control_plane.plane() as (cluster, operator):
         with operator() as running:
-            measured, used = asyncio.run(_measure_kais(cluster, running.pid, count))
+            measured, used = asyncio.run(_measure_kais(cluster, running.pid, count, realms))
         leaves = _leaves_of_kais(cluster, "warm-0")
         with operator() as restarted:
             restart = asyncio.run(control_plane.measure_restart(cluster, restarted.pid, count))
     _, rate, workloads_s, p50_s, _, _, requests, cpu_ms, *memory = measured
     row = ["kais", count, load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
     yield _Measured("kais", count, row, used, restart)
-    yield _measure_one_kro("kro, leaves of kais", program, crds, count, leaves)
+    yield kro("kro, leaves of kais", leaves)
 
 
 def _measure_one_kro(
-    name: str, program: Path, crds: Path, count: int, leaves: Sequence[Mapping[str, object]]
+    program: Path,
+    crds: Path,
+    count: int,
+    realms: int,
+    name: str,
+    leaves: Sequence[Mapping[str, object]],
 ) -> _Measured:
     load = _load()
     with kro_plane(program, crds) as (cluster, process_id):
-        row, used = asyncio.run(_measure_kro(cluster, process_id, count, leaves))
+        row, used = asyncio.run(_measure_kro(cluster, process_id, count, leaves, realms))
     return _Measured(name, count, [name, count, load, *row], used)
 
 
@@ -324,12 +338,13 @@ def run(arguments: Sequence[str] = ()) -> str:
     """Measure both in turn, and return the section of docs/benchmarks.md."""
     parser = argparse.ArgumentParser(prog="python -m bench kro")
     parser.add_argument("--instances", type=int, nargs="+", default=control_plane.BURSTS)
+    parser.add_argument("--realms", type=int, default=1, help="namespaces with the instances")
     parser.add_argument("--version", default=VERSION, help="of kro's Go module")
     options = parser.parse_args(arguments)
     program, crds = build(options.version)
     measured: list[_Measured] = []
     for count in options.instances:
-        for one in _measure_all(program, crds, count):
+        for one in _measure_all(program, crds, count, options.realms):
             measured.append(one)
             print(*one.row, sep=" | ", file=sys.stderr, flush=True)
     cpu = [[one.name, one.count, *shares.cpu_row(one.used, one.count)] for one in measured]
@@ -338,8 +353,9 @@ def run(arguments: Sequence[str] = ()) -> str:
         for one in measured
         for client in (shares.OPERATOR, shares.CONTROLLERS)
     ]
+    spread = "" if options.realms == 1 else f", {options.realms} realms"
     return (
-        f"## kais beside kro {options.version}\n\n"
+        f"## kais beside kro {options.version}{spread}\n\n"
         f"kro has {_WORKERS} workers and {_QPS:,} requests a second. An instance of kro is "
         f"{_LEAVES} leaves, the least that the team needs or the same leaves that kais made; one "
         "of kais has a Formation, two Cells, their status and the ledger on top. kais' processor "

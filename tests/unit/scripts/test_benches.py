@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from collections import Counter
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from bench import __main__ as bench
-from bench import kro, metrics_reader, shares
+from bench import api, kro, metrics_reader, shares
 
 
 @pytest.mark.parametrize("name", bench.BENCHES)
@@ -92,13 +94,31 @@ def test_a_leaf_of_kais_is_a_template_of_kro_without_what_the_control_plane_wrot
             "kind": "Service",
             "metadata": {
                 "name": f"{name}-left",
-                "namespace": "bench",
+                "namespace": "${schema.metadata.namespace}",
                 "labels": {"kais.io/formation": name},
                 "annotations": {"kais.io/rendered": "1"},
             },
             "spec": {"selector": {"kais.io/cell": f"{name}-left"}, "ports": []},
         },
     }
+
+
+def test_instances_are_spread_over_as_many_namespaces_as_there_are_realms() -> None:
+    assert api.namespaces(1) == ("bench",)
+    assert api.namespaces(3) == ("bench", "bench-1", "bench-2")
+    uses = api.BLUEPRINT_INSTANCES
+    assert uses.path == "/apis/kais.io/v1/blueprintinstances"
+    assert uses.path_in("bench-1") == "/apis/kais.io/v1/namespaces/bench-1/blueprintinstances"
+    assert uses.body("row7", "bench-1")["metadata"] == {"name": "row7", "namespace": "bench-1"}
+
+
+async def test_events_of_a_watch_are_decoded_line_by_line_over_the_borders_of_chunks() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for chunk in (b'{"a":', b'1}\n{"b":2}\n{"c"', b":3}\n"):
+            yield chunk
+
+    answer = httpx.Response(200, content=chunks())
+    assert [line async for line in api.lines(answer)] == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
 
 
 def test_requests_of_a_verb_are_counted_for_all_resources() -> None:
