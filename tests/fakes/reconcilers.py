@@ -13,7 +13,12 @@ from tests.fakes.world import FakeWorld
 
 
 def reconciler_of(
-    fake: FakeWorld, decide: Callable[[Any], Plan], *, kind: str = "Formation"
+    fake: FakeWorld,
+    decide: Callable[[Any], Plan],
+    *,
+    kind: str = "Formation",
+    backlog_age_s: Callable[[], float] = lambda: 0.0,
+    requeue: Callable[[ObjectRef, float], None] = lambda _, __: None,
 ) -> Reconciler:
     """Return a reconciler whose only controller reads an object and decides by `decide`."""
 
@@ -22,4 +27,10 @@ def reconciler_of(
         return Observation(body, body) if body else None
 
     controller = Controller(kind, observe, lambda observed, now: decide(observed))
-    return Reconciler(fake.world, {kind: controller}, OwnWriteFilter(), requeue=lambda _: None)
+    return Reconciler(
+        fake.world,
+        {kind: controller},
+        OwnWriteFilter(),
+        requeue=requeue,
+        backlog_age_s=backlog_age_s,
+    )

@@ -1,10 +1,15 @@
-"""Debounces the first status of a parent that waits for its new children.
+"""Debounces the first status of a parent that waits for new children, and progress in a burst.
 
 A parent that has just created its children can only report that it waits, and would report their
 messages, or that it is ready, a moment later: two writes for each object of a burst. Its first
 status is therefore delayed once, and for longer while no child has reported anything, because the
-controllers of Kubernetes fall behind in a burst. Readiness and errors are written at once, and so
-is every later status.
+controllers of Kubernetes fall behind in a burst.
+
+While there is a backlog, that is while new objects wait for the operator, creating comes before
+reporting: a status that only shows progress waits for the end of the backlog, and is merged with
+those after it. Readiness, its loss, outcomes and errors are always written at once, and so is every
+status but a first one when there is no backlog. What is held is not stored: another operator
+decides the same status again.
 """
 
 from __future__ import annotations
@@ -20,40 +25,93 @@ UNREPORTED_DEBOUNCE_S: Mapping[str, float] = {"Cell": 20.0, "Formation": 22.0}
 """The delay if they have not reported by then; arbitrary, people wait that long."""
 
 
-class StatusDebounce:
-    """Remembers since when an object without a status has only been waiting."""
+BEHIND_S = 1.0
+"""There is a backlog if a new or changed object has waited this long; nobody notices less."""
+BACKLOG_DEBOUNCE_S = 60.0
+"""The longest that progress waits for the end of a backlog; arbitrary, a burst lasts that long."""
+_BEFORE_FIRST = frozenset({"Cell", "Formation"})
+_IN_BACKLOG = _BEFORE_FIRST | {"BlueprintInstance"}
+"""Kinds whose progress waits; an instance reports first that its team is stored."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+
+class StatusDebounce:
+    """Remembers since when the status of an object has only shown that it waits.
+
+    `backlog_age_s` returns how long the oldest new or changed object has waited for the operator.
+    """
+
+    def __init__(
+        self, monotonic: Callable[[], float], *, backlog_age_s: Callable[[], float]
+    ) -> None:
         self._monotonic = monotonic
+        self._backlog_age_s = backlog_age_s
         self._waiting_since: dict[ObjectRef, float] = {}
+        self._held_by_backlog: set[ObjectRef] = set()
+        self._released_at: dict[ObjectRef, float] = {}
 
     def remaining_s(self, key: ObjectRef, observed: Body, status: Body | None) -> float:
         """Return the seconds for which this status is still held back; 0 to write it now."""
-        delays = DEBOUNCE_S if _have_children_reported(status) else UNREPORTED_DEBOUNCE_S
-        debounce_s = delays.get(key.kind, 0.0)
-        if not debounce_s or observed.get("status") or not _is_only_waiting(status):
+        debounce_s = self._debounce_s(key.kind, observed.get("status") or {}, status or {})
+        if not debounce_s:
             self.forget(key)
             return 0.0
         now = self._monotonic()
-        remaining_s = self._waiting_since.setdefault(key, now) + debounce_s - now
+        waiting_since = self._waiting_since.setdefault(key, now)
+        until = self._released_at.get(key, waiting_since) + debounce_s
+        remaining_s = min(until, waiting_since + max(debounce_s, BACKLOG_DEBOUNCE_S)) - now
         if remaining_s <= 0:
             self.forget(key)
+        elif debounce_s == BACKLOG_DEBOUNCE_S:
+            self._held_by_backlog.add(key)
         return max(0.0, remaining_s)
+
+    def released(self) -> tuple[ObjectRef, ...]:
+        """Return the objects whose status waited for the end of a backlog that is over, once.
+
+        What they wait for has just been created, so a first status waits for it as usual.
+        """
+        if not self._held_by_backlog or self._is_behind():
+            return ()
+        released = tuple(self._held_by_backlog)
+        self._released_at.update(dict.fromkeys(released, self._monotonic()))
+        self._held_by_backlog.clear()
+        return released
 
     def forget(self, key: ObjectRef) -> None:
         """Forget an object that has a status or was deleted."""
         self._waiting_since.pop(key, None)
+        self._held_by_backlog.discard(key)
+        self._released_at.pop(key, None)
+
+    def _is_behind(self) -> bool:
+        return self._backlog_age_s() >= BEHIND_S
+
+    def _debounce_s(self, kind: str, previous: Body, status: Body) -> float:
+        """Return how long this status may wait from the moment on when it could be written."""
+        if kind not in _IN_BACKLOG or status == previous or not _is_progress(previous, status):
+            return 0.0
+        if self._is_behind() and (previous or kind in _BEFORE_FIRST):
+            return BACKLOG_DEBOUNCE_S
+        if previous:
+            return 0.0
+        delays = DEBOUNCE_S if _have_children_reported(status) else UNREPORTED_DEBOUNCE_S
+        return delays.get(kind, 0.0)
 
 
-def _have_children_reported(status: Body | None) -> bool:
+def _have_children_reported(status: Body) -> bool:
     """Return whether the status names the pod of a cell, or the phase of each cell of a team."""
-    cells = (status or {}).get("cells")
-    return all(cell.get("phase") for cell in cells) if cells else "podName" in (status or {})
+    cells = status.get("cells")
+    return all(cell.get("phase") for cell in cells) if cells else "podName" in status
 
 
-def _is_only_waiting(status: Body | None) -> bool:
+def _is_progress(previous: Body, status: Body) -> bool:
+    """Return whether a status only waits, and the one before had no readiness, error or outcome."""
+    return _is_only_waiting(status) and (not previous or _is_only_waiting(previous))
+
+
+def _is_only_waiting(status: Body) -> bool:
     """Return whether no condition reports an error and the summary, the last one, is not True."""
-    conditions = (status or {}).get("conditions")
-    if not conditions or conditions[-1]["status"] == "True":
+    conditions = status.get("conditions")
+    if not conditions or conditions[-1]["status"] == "True" or status.get("outcome"):
         return False
     return all(condition["reason"] not in reasons.WARNING_REASONS for condition in conditions)

@@ -102,7 +102,11 @@ class LeaderSession:
         )
         own_writes = OwnWriteFilter()
         self._reconciler = Reconciler(
-            world, dependencies.controllers, own_writes, requeue=self._requeue
+            world,
+            dependencies.controllers,
+            own_writes,
+            requeue=lambda key, delay_s: self.queue.add(key, delay_s=delay_s),
+            backlog_age_s=lambda: self.queue.backlog_age_s,
         )
         world.agents.on_end(self._requeue)
         self._enqueuer = EventEnqueuer(

@@ -43,6 +43,9 @@ mark, ledger, status.
 """
 FORBIDDEN_EVENT_PERIOD_S = 1800.0
 """A lasting refusal is reported again: the API server keeps Events for an hour."""
+RELEASE_DELAY_S = 0.1
+"""Delay of keys whose status waited for the end of a backlog: as delayed keys they are no backlog
+of their own, and children come before their parents."""
 MAX_BUSY_ITERATIONS = 20
 """After this many iterations in a row with something to do, a key is slowed down."""
 
@@ -66,8 +69,9 @@ class _PendingEvents:
 class Reconciler:
     """Reconciles keys; called by the work queue.
 
-    If a reconcile ends because a template is still being rendered, `requeue` is called with its key
-    when the rendering is done.
+    `requeue` takes a key and a delay in seconds. It is called when a template is rendered for which
+    a reconcile ended, and for each status that waited when a backlog ends. `backlog_age_s` returns
+    how long the oldest new or changed object has waited.
     """
 
     def __init__(
@@ -76,7 +80,8 @@ class Reconciler:
         controllers: Mapping[str, Controller],
         own_writes: OwnWriteFilter,
         *,
-        requeue: Callable[[ObjectRef], None],
+        requeue: Callable[[ObjectRef, float], None],
+        backlog_age_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._world = world
         self._requeue = requeue
@@ -87,7 +92,7 @@ class Reconciler:
         self._observed_bodies: dict[ObjectRef, Body] = {}
         self._pending_events: dict[ObjectRef, list[_PendingEvents]] = {}
         self._forbidden: dict[ObjectRef, tuple[str, float]] = {}
-        self._status_debounce = StatusDebounce(world.clock.monotonic)
+        self._status_debounce = StatusDebounce(world.clock.monotonic, backlog_age_s=backlog_age_s)
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Reconcile a key; returns the seconds to the next time, None to wait for an event.
@@ -111,6 +116,8 @@ class Reconciler:
             raise
         finally:
             self._observed_bodies.pop(key, None)
+            for released in self._status_debounce.released():
+                self._requeue(released, RELEASE_DELAY_S)
             for pending in self._pending_events.pop(key, ()):
                 await executor.emit_events(Plan(pending.events), pending.involved, self._world)
 
@@ -119,7 +126,7 @@ class Reconciler:
         try:
             requeue_after_s = await self._reconcile(controller, key)
         except errors.RenderingPending as exc:
-            exc.completion.add_done_callback(lambda _: self._requeue(key))
+            exc.completion.add_done_callback(lambda _: self._requeue(key, 0.0))
             return exc.requeue_after_s
         except errors.NotReady as exc:
             return exc.requeue_after_s

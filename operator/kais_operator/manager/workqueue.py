@@ -75,6 +75,7 @@ class Schedule(Generic[K]):
         self._waiting: dict[
             K, tuple[float, float]
         ] = {}  # when it is due, and its rank among due keys
+        self._undelayed: dict[K, float] = {}  # since when each waits, the oldest first
         self._running: set[K] = set()
         self._order = itertools.count()
 
@@ -86,8 +87,15 @@ class Schedule(Generic[K]):
         """The number of keys that are being reconciled."""
         return len(self._running)
 
-    def add(self, key: K, *, at: float, priority_delay_s: float = 0.0) -> None:
-        """Queue a key for a time; if it is queued already, the earlier time wins."""
+    def add(
+        self, key: K, *, at: float, priority_delay_s: float = 0.0, is_delayed: bool = False
+    ) -> None:
+        """Queue a key for a time; if it is queued already, the earlier time wins.
+
+        Unless it `is_delayed`, it is part of the backlog.
+        """
+        if not is_delayed:
+            self._undelayed.setdefault(key, at)
         queued = self._waiting.get(key)
         requested = (at, at + priority_delay_s)
         if queued is not None:
@@ -112,6 +120,7 @@ class Schedule(Generic[K]):
             return None
         _, _, _, key = heapq.heappop(self._due)
         del self._waiting[key]
+        self._undelayed.pop(key, None)
         self._running.add(key)
         return key
 
@@ -128,6 +137,11 @@ class Schedule(Generic[K]):
         if next_due is not None:
             due_times.append(next_due)
         return max(0.0, now - min(due_times, default=now))
+
+    def backlog_age_s(self, now: float) -> float:
+        """Return how long the oldest key that was added without a delay has waited; 0 if none."""
+        oldest = next(iter(self._undelayed.values()), now)
+        return max(0.0, now - oldest)
 
     def next_due_at(self) -> float | None:
         """Return when the next key is due; None if every queued key is running."""
@@ -193,6 +207,11 @@ class WorkQueue(Generic[K]):
         """How long the oldest due key has waited for a worker; 0 if none is due."""
         return self._schedule.oldest_age_s(self._monotonic())
 
+    @property
+    def backlog_age_s(self) -> float:
+        """How long the oldest key that was added without a delay has waited; 0 if none waits."""
+        return self._schedule.backlog_age_s(self._monotonic())
+
     def add(self, key: K, *, delay_s: float = 0.0) -> None:
         """Queue a key for `delay_s` seconds from now, or earlier if it already is."""
         self._add(key, delay_s=delay_s)
@@ -219,7 +238,12 @@ class WorkQueue(Generic[K]):
 
     def _add(self, key: K, *, delay_s: float) -> None:
         priority_delay_s = self._priority_delay_s(key, delay_s)
-        self._schedule.add(key, at=self._monotonic() + delay_s, priority_delay_s=priority_delay_s)
+        self._schedule.add(
+            key,
+            at=self._monotonic() + delay_s,
+            priority_delay_s=priority_delay_s,
+            is_delayed=delay_s > 0,
+        )
 
     def _start_due(self) -> None:
         while len(self._tasks) < self._workers:

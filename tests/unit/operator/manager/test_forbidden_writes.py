@@ -45,7 +45,7 @@ def passes(fakes: worlds.FakeWorld) -> manager_reconciler.Reconciler:
 
     reconciler = Controller("Formation", observe, decide)
     return manager_reconciler.Reconciler(
-        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
+        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _, __: None
     )
 
 

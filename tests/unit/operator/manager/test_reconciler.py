@@ -134,6 +134,147 @@ async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
     assert fakes.cluster.read(KEY)["status"] == waits()
 
 
+class Backlog:
+    """How long the oldest new object has waited, and which keys were added with a delay."""
+
+    def __init__(self, age_s: float) -> None:
+        self.age_s = age_s
+        self.requeued: list[tuple[ObjectRef, float]] = []
+
+    def of(
+        self, fakes: worlds.FakeWorld, status: dict[str, Any], *, kind: str = "Formation"
+    ) -> Any:
+        return reconciler_of(
+            fakes,
+            lambda _: Plan(status=status),
+            kind=kind,
+            backlog_age_s=lambda: self.age_s,
+            requeue=lambda key, delay_s: self.requeued.append((key, delay_s)),
+        )
+
+
+def has_status(fakes: worlds.FakeWorld, kind: str, status: dict[str, Any]) -> ObjectRef:
+    body = {**fakes.cluster.read(KEY), "kind": kind, "metadata": meta("a"), "status": status}
+    fakes.cluster.put(body)
+    return ObjectRef(kind, "demo", "a")
+
+
+@pytest.mark.parametrize("kind", ["Cell", "Formation", "BlueprintInstance"])
+async def test_progress_is_written_at_once_unless_new_objects_wait(fakes, kind):
+    key = has_status(fakes, kind, waits("Reconciling"))
+    assert await Backlog(0.0).of(fakes, waits(), kind=kind)(key) is None
+    assert fakes.cluster.writes == [("status", key)]
+
+
+@pytest.mark.parametrize("kind", ["Cell", "Formation", "BlueprintInstance"])
+async def test_progress_waits_for_new_objects_but_no_longer_than_its_bound(fakes, kind):
+    key = has_status(fakes, kind, waits("Reconciling"))
+    passes = Backlog(5.0).of(fakes, waits(), kind=kind)
+    bound_s = first_status_debounce.BACKLOG_DEBOUNCE_S
+    assert await passes(key) == pytest.approx(bound_s)
+    fakes.clock.advance(bound_s - 1)
+    assert await passes(key) == pytest.approx(1.0)
+    assert fakes.cluster.writes == []
+    fakes.clock.advance(1)
+    assert await passes(key) is None
+    assert fakes.cluster.read(key)["status"] == waits()
+
+
+async def test_a_first_status_of_a_cell_with_a_pod_waits_for_new_objects(fakes):
+    key = has_status(fakes, "Cell", {})
+    passes = Backlog(5.0).of(fakes, {**waits(), **REPORTED["Cell"]}, kind="Cell")
+    assert await passes(key) == pytest.approx(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    assert fakes.cluster.writes == []
+
+
+async def test_an_instance_has_its_first_status_at_once_though_new_objects_wait(fakes):
+    key = has_status(fakes, "BlueprintInstance", {})
+    assert await Backlog(5.0).of(fakes, waits(), kind="BlueprintInstance")(key) is None
+    assert fakes.cluster.writes == [("status", key)]
+
+
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [
+        (waits(), waits("Ready", status="True")),
+        (waits(), waits("PodFailed")),
+        (waits("Ready", status="True"), waits()),
+        (waits(), {**waits(), "outcome": "Failed"}),
+        ({**waits(), "outcome": "Failed"}, waits()),
+    ],
+)
+async def test_no_news_but_progress_waits_for_new_objects(fakes, before, status):
+    key = has_status(fakes, "BlueprintInstance", before)
+    assert await Backlog(5.0).of(fakes, status, kind="BlueprintInstance")(key) is None
+    assert fakes.cluster.read(key)["status"] == status
+
+
+async def test_a_status_of_another_kind_waits_for_no_new_objects(fakes):
+    key = has_status(fakes, "Mission", waits("Reconciling"))
+    assert await Backlog(5.0).of(fakes, waits(), kind="Mission")(key) is None
+    assert fakes.cluster.writes == [("status", key)]
+
+
+async def test_a_status_that_is_there_already_needs_no_further_pass(fakes):
+    key = has_status(fakes, "Formation", waits())
+    assert await Backlog(5.0).of(fakes, waits())(key) is None
+
+
+async def test_the_end_of_a_backlog_brings_what_waited_for_it(fakes):
+    key = has_status(fakes, "Formation", waits("Reconciling"))
+    backlog = Backlog(5.0)
+    passes = backlog.of(fakes, waits())
+    await passes(key)
+    assert backlog.requeued == []
+    backlog.age_s = 0.0
+    await passes(KEY)
+    assert [requeued for requeued, _ in backlog.requeued] == [key]
+    assert all(delay_s > 0 for _, delay_s in backlog.requeued)
+    assert await passes(key) is None
+    assert fakes.cluster.read(key)["status"] == waits()
+    await passes(key)
+    assert len(backlog.requeued) == 1
+
+
+async def test_after_a_backlog_a_first_status_waits_for_the_children_as_usual(fakes):
+    key = has_status(fakes, "Formation", {})
+    backlog, status = Backlog(5.0), {**waits(), **UNREPORTED["Formation"]}
+    passes = backlog.of(fakes, status)
+    await passes(key)
+    fakes.clock.advance(30)
+    backlog.age_s = 0.0
+    await passes(KEY)
+    assert await passes(key) == pytest.approx(22.0)
+    fakes.clock.advance(10)
+    assert await passes(key) == pytest.approx(12.0)
+    assert fakes.cluster.writes == []
+    status |= REPORTED["Formation"]
+    assert await passes(key) is None
+    assert fakes.cluster.read(key)["status"] == status
+
+
+async def test_a_first_status_waits_no_longer_than_the_bound_after_several_backlogs(fakes):
+    key = has_status(fakes, "Formation", {})
+    backlog = Backlog(5.0)
+    passes = backlog.of(fakes, {**waits(), **UNREPORTED["Formation"]})
+    await passes(key)
+    fakes.clock.advance(50)
+    backlog.age_s = 0.0
+    await passes(KEY)
+    assert await passes(key) == pytest.approx(10.0)
+    backlog.age_s = 5.0
+    fakes.clock.advance(10)
+    assert await passes(key) is None
+    assert fakes.cluster.read(key)["status"]["conditions"]
+
+
+async def test_an_operator_that_starts_again_writes_what_its_predecessor_held(fakes):
+    key = has_status(fakes, "Formation", waits("Reconciling"))
+    await Backlog(5.0).of(fakes, waits())(key)
+    assert await Backlog(0.0).of(fakes, waits())(key) is None
+    assert fakes.cluster.read(key)["status"] == waits()
+
+
 async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
     rounds: list[int] = []
 

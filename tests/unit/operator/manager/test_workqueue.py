@@ -51,6 +51,20 @@ def test_who_asks_at_once_ends_the_patience():
     ]
 
 
+def test_the_backlog_is_as_old_as_the_first_key_that_waits_without_a_delay():
+    schedule: workqueue.Schedule[str] = workqueue.Schedule()
+    schedule.add("status", at=1, is_delayed=True)
+    assert schedule.backlog_age_s(9) == 0
+    schedule.add("new", at=2)
+    schedule.add("newer", at=3)
+    schedule.add("new", at=4)
+    assert schedule.backlog_age_s(9) == 7
+    assert [schedule.pop_due(9), schedule.pop_due(9)] == ["status", "new"]
+    assert schedule.backlog_age_s(9) == 6
+    assert schedule.pop_due(9) == "newer"
+    assert schedule.backlog_age_s(9) == 0
+
+
 def test_of_two_times_the_earlier_wins():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     schedule.add("a", at=10)

@@ -78,8 +78,8 @@ class Looking:
         self.ended: dict[ObjectRef, asyncio.Event] = {}
         self._running = asyncio.create_task(self.queue.run())
 
-    def add(self, key: ObjectRef) -> None:
-        self.queue.add(key)
+    def add(self, key: ObjectRef, delay_s: float = 0.0) -> None:
+        self.queue.add(key, delay_s=delay_s)
 
     async def next_end(self, key: ObjectRef) -> None:
         self.ended[key] = asyncio.Event()

@@ -163,7 +163,7 @@ async def test_end_of_a_task_is_in_the_status_after_one_reconcile(reviewer: str 
         await passes(fake)
         verdict(fake, said("approve", "it names the cause"))
     reconcile = Reconciler(
-        fake.world, {"Mission": mission.CONTROLLER}, OwnWriteFilter(), requeue=lambda _: None
+        fake.world, {"Mission": mission.CONTROLLER}, OwnWriteFilter(), requeue=lambda _, __: None
     )
     await reconcile(MISSION)
     assert status(fake)["outcome"] == "Succeeded"

@@ -54,7 +54,7 @@ async def gated() -> Gated:
     await teams.settle(fake)
     pod = teams.gated_pod(fake, "a")
     controllers = {"Mission": mission.CONTROLLER}
-    reconciler = Reconciler(fake.world, controllers, OwnWriteFilter(), requeue=lambda _: None)
+    reconciler = Reconciler(fake.world, controllers, OwnWriteFilter(), requeue=lambda _, __: None)
     return Gated(fake, pod, reconciler)
 
 
