@@ -7,9 +7,9 @@ controllers of Kubernetes fall behind in a burst.
 
 While there is a backlog, that is while new objects wait for the operator, creating comes before
 reporting: a status that only shows progress waits for the end of the backlog, and is merged with
-those after it. Readiness, its loss, outcomes and errors are always written at once, and so is every
-status but a first one when there is no backlog. What is held is not stored: another operator
-decides the same status again.
+those after it. Events that are no warnings wait as well. Readiness, its loss, outcomes and errors
+are always written at once, and so is every status but a first one when there is no backlog. What is
+held is not stored: another operator decides the same status again, and Events only repeat it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _IN_BACKLOG = _BEFORE_FIRST | {"BlueprintInstance"}
 """Kinds whose progress waits; an instance reports first that its team is stored."""
 
 
-class StatusDebounce:
-    """Remembers since when the status of an object has only shown that it waits.
+class _Debounce:
+    """Remembers since when each object waits, and which wait for the end of a backlog.
 
     `backlog_age_s` returns how long the oldest new or changed object has waited for the operator.
     """
@@ -49,9 +49,29 @@ class StatusDebounce:
         self._held_by_backlog: set[ObjectRef] = set()
         self._released_at: dict[ObjectRef, float] = {}
 
-    def remaining_s(self, key: ObjectRef, observed: Body, status: Body | None) -> float:
-        """Return the seconds for which this status is still held back; 0 to write it now."""
-        debounce_s = self._debounce_s(key.kind, observed.get("status") or {}, status or {})
+    def released(self) -> tuple[ObjectRef, ...]:
+        """Return the objects that waited for the end of a backlog that is over, once.
+
+        Their children have just been created, so a first status waits for them as usual.
+        """
+        if not self._held_by_backlog or self._is_behind():
+            return ()
+        released = tuple(self._held_by_backlog)
+        self._released_at.update(dict.fromkeys(released, self._monotonic()))
+        self._held_by_backlog.clear()
+        return released
+
+    def forget(self, key: ObjectRef) -> None:
+        """Forget an object that waits no longer, or was deleted."""
+        self._waiting_since.pop(key, None)
+        self._held_by_backlog.discard(key)
+        self._released_at.pop(key, None)
+
+    def _is_behind(self) -> bool:
+        return self._backlog_age_s() >= BEHIND_S
+
+    def _wait_s(self, key: ObjectRef, debounce_s: float) -> float:
+        """Return how much longer an object waits that may wait for so long; 0 ends the wait."""
         if not debounce_s:
             self.forget(key)
             return 0.0
@@ -65,26 +85,23 @@ class StatusDebounce:
             self._held_by_backlog.add(key)
         return max(0.0, remaining_s)
 
-    def released(self) -> tuple[ObjectRef, ...]:
-        """Return the objects whose status waited for the end of a backlog that is over, once.
 
-        What they wait for has just been created, so a first status waits for it as usual.
-        """
-        if not self._held_by_backlog or self._is_behind():
-            return ()
-        released = tuple(self._held_by_backlog)
-        self._released_at.update(dict.fromkeys(released, self._monotonic()))
-        self._held_by_backlog.clear()
-        return released
+class EventDebounce(_Debounce):
+    """Remembers since when the Events of an object wait for the end of a backlog."""
 
-    def forget(self, key: ObjectRef) -> None:
-        """Forget an object that has a status or was deleted."""
-        self._waiting_since.pop(key, None)
-        self._held_by_backlog.discard(key)
-        self._released_at.pop(key, None)
+    def remaining_s(self, key: ObjectRef, *, is_urgent: bool) -> float:
+        """Return the seconds for which the Events still wait; 0 to write them now."""
+        is_held = self._is_behind() and not is_urgent
+        return self._wait_s(key, BACKLOG_DEBOUNCE_S if is_held else 0.0)
 
-    def _is_behind(self) -> bool:
-        return self._backlog_age_s() >= BEHIND_S
+
+class StatusDebounce(_Debounce):
+    """Remembers since when the status of an object has only shown that it waits."""
+
+    def remaining_s(self, key: ObjectRef, observed: Body, status: Body | None) -> float:
+        """Return the seconds for which this status is still held back; 0 to write it now."""
+        previous = observed.get("status") or {}
+        return self._wait_s(key, self._debounce_s(key.kind, previous, status or {}))
 
     def _debounce_s(self, kind: str, previous: Body, status: Body) -> float:
         """Return how long this status may wait from the moment on when it could be written."""

@@ -40,6 +40,9 @@ the same as before."""
 PRIORITY_DELAYS_S = {"Cell": 3.0, "Formation": 6.0, "BlueprintInstance": 9.0}
 """How far a delayed reconcile ranks behind others while the queue is behind: creating objects comes
 before reporting on them, and parents come after their children."""
+STARTING_PRIORITY_DELAY_S = 20.0
+"""The same for a cell whose pod is starting: while there is a backlog, its status would only wait
+for the end of it (`first_status_debounce`)."""
 UNDER_WAY_LEAD_S = 30.0
 """How far a mission with an attempt ranks ahead of others: its end is reported before other
 missions start. Otherwise their tasks would wait for the operator too. Bounded, so nothing
@@ -52,6 +55,8 @@ def priority_delay_s(key: ObjectRef, delay_s: float, reference_index: ReferenceI
     """Return how far a reconcile of the key, due in `delay_s`, ranks behind others."""
     if reference_index.is_under_way(key):
         return -UNDER_WAY_LEAD_S
+    if key.kind == "Cell" and delay_s > COALESCE_S:
+        return STARTING_PRIORITY_DELAY_S
     return PRIORITY_DELAYS_S.get(key.kind, 0.0) if delay_s > 0 else 0.0
 
 

@@ -15,7 +15,7 @@ from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
 from kais_operator.controllers.base import Controller, Observation
-from kais_operator.manager.first_status_debounce import StatusDebounce
+from kais_operator.manager.first_status_debounce import EventDebounce, StatusDebounce
 from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan
@@ -60,7 +60,7 @@ class _Iteration:
 
 @dataclass(frozen=True)
 class _PendingEvents:
-    """Events that an iteration decided, and the object as it was then."""
+    """Events that an iteration decided, and a reference to the object as it was then."""
 
     events: tuple[EmitEvent, ...]
     involved: Body
@@ -93,6 +93,7 @@ class Reconciler:
         self._pending_events: dict[ObjectRef, list[_PendingEvents]] = {}
         self._forbidden: dict[ObjectRef, tuple[str, float]] = {}
         self._status_debounce = StatusDebounce(world.clock.monotonic, backlog_age_s=backlog_age_s)
+        self._event_debounce = EventDebounce(world.clock.monotonic, backlog_age_s=backlog_age_s)
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Reconcile a key; returns the seconds to the next time, None to wait for an event.
@@ -116,10 +117,9 @@ class Reconciler:
             raise
         finally:
             self._observed_bodies.pop(key, None)
-            for released in self._status_debounce.released():
+            for released in (*self._status_debounce.released(), *self._event_debounce.released()):
                 self._requeue(released, RELEASE_DELAY_S)
-            for pending in self._pending_events.pop(key, ()):
-                await executor.emit_events(Plan(pending.events), pending.involved, self._world)
+            await self._emit_due_events(key)
 
     async def _run_guarded(self, controller: Controller, key: ObjectRef) -> float | None:
         """Reconcile, and turn errors into a delay or a Backoff."""
@@ -144,6 +144,22 @@ class Reconciler:
             raise Backoff(str(exc), cap_s=KNOWLEDGE_BACKOFF_CAP_S) from exc
         self._record_allowed(key)
         return requeue_after_s
+
+    async def _emit_due_events(self, key: ObjectRef) -> None:
+        """Write the Events of a key, or queue the key for it.
+
+        Without a warning among them they wait for the end of a backlog, like progress in a status.
+        """
+        events = [
+            event for pending in self._pending_events.get(key, ()) for event in pending.events
+        ]
+        is_urgent = not events or any(event.type == "Warning" for event in events)
+        remaining_s = self._event_debounce.remaining_s(key, is_urgent=is_urgent)
+        if remaining_s > 0:
+            self._requeue(key, remaining_s)
+            return
+        for pending in self._pending_events.pop(key, ()):
+            await executor.emit_events(Plan(pending.events), pending.involved, self._world)
 
     def _log_failure(self, key: ObjectRef, exc: Exception) -> None:
         level = errors.log_level(exc, otherwise=logging.INFO)
@@ -268,7 +284,9 @@ class Reconciler:
         announced = self._announced.pop(key, frozenset())
         if observation.body is not None:
             new = tuple(event for event in events if event not in announced)
-            self._pending_events.setdefault(key, []).append(_PendingEvents(new, observation.body))
+            self._pending_events.setdefault(key, []).append(
+                _PendingEvents(new, _involved(observation.body))
+            )
         if not is_status_written and (announced or events):
             self._announced[key] = announced | set(events)
 
@@ -302,6 +320,14 @@ class Reconciler:
             plan.status, observation.body, message=str(exc), now=self._world.clock.now()
         )
         await self._write_status(key, observation, refused_status)
+
+
+def _involved(body: Body) -> Body:
+    """Return the part of an object that an Event refers to; the rest need not stay in memory."""
+    metadata = body["metadata"]
+    fields = ("namespace", "name", "uid", "resourceVersion")
+    reference = {field: metadata[field] for field in fields if field in metadata}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": reference}
 
 
 def _seconds(delay: timedelta | None) -> float | None:

@@ -307,7 +307,8 @@ def test_a_mission_under_way_ranks_ahead_of_those_that_have_not_started(
 def test_a_delayed_report_about_children_ranks_behind_new_objects() -> None:
     cell = ObjectRef("Cell", "demo", "solo")
     assert reconcile_requests.priority_delay_s(cell, 0.0, ReferenceIndex()) == 0
-    assert reconcile_requests.priority_delay_s(cell, 0.5, ReferenceIndex()) == 3
+    assert reconcile_requests.priority_delay_s(cell, 0.1, ReferenceIndex()) == 3
+    assert reconcile_requests.priority_delay_s(cell, 0.5, ReferenceIndex()) == 20
 
 
 def test_a_mission_that_is_gone_concerns_what_it_may_have_reserved_on() -> None:

@@ -142,11 +142,16 @@ class Backlog:
         self.requeued: list[tuple[ObjectRef, float]] = []
 
     def of(
-        self, fakes: worlds.FakeWorld, status: dict[str, Any], *, kind: str = "Formation"
+        self,
+        fakes: worlds.FakeWorld,
+        status: dict[str, Any],
+        *,
+        kind: str = "Formation",
+        decide: Callable[[Any], Plan] | None = None,
     ) -> Any:
         return reconciler_of(
             fakes,
-            lambda _: Plan(status=status),
+            decide or (lambda _: Plan(status=status)),
             kind=kind,
             backlog_age_s=lambda: self.age_s,
             requeue=lambda key, delay_s: self.requeued.append((key, delay_s)),
@@ -266,6 +271,45 @@ async def test_a_first_status_waits_no_longer_than_the_bound_after_several_backl
     fakes.clock.advance(10)
     assert await passes(key) is None
     assert fakes.cluster.read(key)["status"]["conditions"]
+
+
+async def test_events_wait_for_the_end_of_a_backlog(fakes):
+    backlog = Backlog(5.0)
+    passes = backlog.of(fakes, {}, decide=creates_once(fakes))
+    await passes(KEY)
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status"]
+    assert backlog.requeued == [(KEY, first_status_debounce.BACKLOG_DEBOUNCE_S)]
+    backlog.age_s = 0.0
+    await passes(KEY)
+    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+    await passes(KEY)
+    assert len(fakes.cluster.events) == 1
+
+
+async def test_the_end_of_a_backlog_brings_events_that_waited_for_it(fakes):
+    key = has_status(fakes, "Formation", says())
+    backlog = Backlog(5.0)
+    passes = backlog.of(fakes, {}, decide=creates_once(fakes))
+    await passes(KEY)
+    backlog.age_s = 0.0
+    await passes(key)
+    assert backlog.requeued[-1] == (KEY, manager_reconciler.RELEASE_DELAY_S)
+
+
+async def test_events_wait_no_longer_than_their_bound(fakes):
+    backlog = Backlog(5.0)
+    passes = backlog.of(fakes, {}, decide=creates_once(fakes))
+    await passes(KEY)
+    fakes.clock.advance(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    await passes(KEY)
+    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+
+
+async def test_warnings_wait_for_no_backlog(fakes):
+    warning = plans.EmitEvent("Warning", "Trouble", "it is refused")
+    passes = Backlog(5.0).of(fakes, {}, decide=lambda _: Plan((warning,), status=says()))
+    await passes(KEY)
+    assert [event["reason"] for event in fakes.cluster.events] == ["Trouble"]
 
 
 async def test_an_operator_that_starts_again_writes_what_its_predecessor_held(fakes):
