@@ -111,6 +111,19 @@ def looks_due(changes: Changes, parts: Iterable[Collection[tuple[str, str]]]) ->
     return due
 
 
+def create_burst(cluster: Cluster) -> None:
+    cluster.apply(blueprint())
+    wait_for(
+        lambda: cluster.status("blueprints", "pair").get("servedRevision"), subject="a revision"
+    )
+    cluster.apply(*(use(number) for number in range(USES)))
+
+
+def is_all_applied(cluster: Cluster) -> bool:
+    counts = {"cells": 2 * USES, "blueprintinstances": USES, "formations": USES}
+    return all(sum(map(is_applied, cluster.items(kind))) == n for kind, n in counts.items())
+
+
 def wait_quiet(operator: Operator) -> None:
     """Wait until no look was taken for four seconds."""
     initial_seconds = -1.0
@@ -124,20 +137,8 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
 ) -> None:
     operator = start()
     operator.wait_ready()
-    cluster.apply(blueprint())
-    wait_for(
-        lambda: cluster.status("blueprints", "pair").get("servedRevision"), subject="a revision"
-    )
-    cluster.apply(*(use(number) for number in range(USES)))
-    wait_for(
-        lambda: (
-            sum(map(is_applied, cluster.items("cells"))) == 2 * USES
-            and sum(map(is_applied, cluster.items("blueprintinstances"))) == USES
-            and sum(map(is_applied, cluster.items("formations"))) == USES
-        ),
-        subject="everything is applied",
-        within_s=240,
-    )
+    create_burst(cluster)
+    wait_for(lambda: is_all_applied(cluster), subject="everything is applied", within_s=240)
     taken = {kind: looks(operator, kind) for kind in ("BlueprintInstance", "Formation", "Cell")}
     changes = accepted_changes(control_plane, cluster.namespace)
     uses = [f"use-{number}" for number in range(USES)]
@@ -187,3 +188,17 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
         0,
         0,
     ]
+
+
+def test_the_operator_after_one_that_was_killed_in_a_burst_writes_what_that_one_held(
+    cluster: Cluster, start: Start
+) -> None:
+    operator = start()
+    operator.wait_ready()
+    create_burst(cluster)
+    wait_for(lambda: len(cluster.items("cells")) >= USES, subject="half of the cells", within_s=240)
+    operator.kill()
+    held = [body for body in cluster.items("cells") if not body.get("status")]
+    assert held
+    start(name="again").wait_ready()
+    wait_for(lambda: is_all_applied(cluster), subject="everything is applied", within_s=240)

@@ -139,9 +139,12 @@ class Schedule(Generic[K]):
         return max(0.0, now - min(due_times, default=now))
 
     def backlog_age_s(self, now: float) -> float:
-        """Return how long the oldest key that was added without a delay has waited; 0 if none."""
-        oldest = next(iter(self._undelayed.values()), now)
-        return max(0.0, now - oldest)
+        """Return how long the oldest key that was added without a delay has waited; 0 if none.
+
+        A key that waits for the end of its own run does not count: no worker is missing.
+        """
+        waiting = (at for key, at in self._undelayed.items() if key not in self._running)
+        return max(0.0, now - next(waiting, now))
 
     def next_due_at(self) -> float | None:
         """Return when the next key is due; None if every queued key is running."""

@@ -65,6 +65,18 @@ def test_the_backlog_is_as_old_as_the_first_key_that_waits_without_a_delay():
     assert schedule.backlog_age_s(9) == 0
 
 
+def test_a_key_that_waits_for_its_own_end_is_no_backlog():
+    schedule: workqueue.Schedule[str] = workqueue.Schedule()
+    schedule.add("slow", at=1)
+    assert schedule.pop_due(1) == "slow"
+    schedule.add("slow", at=2)
+    assert schedule.backlog_age_s(9) == 0
+    schedule.add("new", at=5)
+    assert schedule.backlog_age_s(9) == 4
+    schedule.finish("slow")
+    assert schedule.backlog_age_s(9) == 7
+
+
 def test_of_two_times_the_earlier_wins():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     schedule.add("a", at=10)
