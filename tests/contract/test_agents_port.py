@@ -684,3 +684,20 @@ async def test_answer_can_be_read_again_until_it_is_recorded(
     server.status = 503
     second = await agents.reply_to(call())
     assert (second.task, second.problem) == (first.task, None)
+
+
+async def test_mission_of_another_namespace_reads_no_answer_by_the_id_of_its_message(
+    connect: Connect,
+) -> None:
+    """Users can write any id into the annotations of their missions."""
+    server = Server(is_ours=True)
+    server.finish.set()
+    agents = connect(server)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, has_ended)
+    forged = replace(call(), mission=ObjectRef("Mission", "other", "work"))
+    server.status = 503
+    assert not agents.has_ended(forged)
+    assert (await agents.reply_to(forged)).task is None
+    await agents.cancel(forged)
+    assert has_ended(await agents.reply_to(call()))

@@ -52,6 +52,7 @@ from knowledge_client import models
 
 logger = logging.getLogger(__name__)
 
+_Key = tuple[ObjectRef, str]
 K = TypeVar("K")
 V = TypeVar("V")
 _SEND_S = 3600.0
@@ -123,14 +124,14 @@ class A2aAgents:
         self._knowledge = knowledge
         self._is_leader = is_leader
         self._clock = clock
-        self._sent: dict[str, _Sent] = {}
-        self._ended: dict[str, AgentTask] = {}
+        self._sent: dict[_Key, _Sent] = {}
+        self._ended: dict[_Key, AgentTask] = {}
         self._cards: dict[str, _Card] = {}
         self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
         self._silent_cells = SilentCells(clock)
         self._follows = follows
-        self._followed: dict[str, asyncio.Task[None]] = {}
-        self._follow_at: dict[str, datetime] = {}
+        self._followed: dict[_Key, asyncio.Task[None]] = {}
+        self._follow_at: dict[_Key, datetime] = {}
         self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
@@ -139,7 +140,7 @@ class A2aAgents:
         The task of a message that was answered can be read again, because the write that records it
         may be refused.
         """
-        sent = self._sent.get(call.message_id) or _Sent()
+        sent = self._sent.get(_key(call)) or _Sent()
         ended = self._ended_task(call)
         if ended is not None:
             self._end(call, ended)
@@ -193,7 +194,7 @@ class A2aAgents:
 
     def is_undelivered(self, call: AgentCall) -> bool:
         """Return whether this process knows that no server ever got a message."""
-        sent = self._sent.get(call.message_id)
+        sent = self._sent.get(_key(call))
         return sent is not None and sent.is_undelivered and not sent.is_sending
 
     def has_ended(self, call: AgentCall) -> bool:
@@ -201,19 +202,19 @@ class A2aAgents:
         return self._ended_task(call) is not None
 
     def _ended_task(self, call: AgentCall) -> AgentTask | None:
-        sent = self._sent.get(call.message_id)
+        sent = self._sent.get(_key(call))
         answer = sent.answer if sent is not None else None
-        return answer or self._ended.get(call.message_id)
+        return answer or self._ended.get(_key(call))
 
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it."""
-        sent_call = self._sent.get(message.call.message_id)
+        sent_call = self._sent.get(_key(message.call))
         if not self._is_leader() or (sent_call is not None and sent_call.is_sending):
             return
         _bound(self._sent)
-        self._ended.pop(message.call.message_id, None)
+        self._ended.pop(_key(message.call), None)
         is_new = message.is_first or (sent_call is not None and sent_call.is_undelivered)
-        sent = self._sent[message.call.message_id] = _Sent(is_undelivered=is_new)
+        sent = self._sent[_key(message.call)] = _Sent(is_undelivered=is_new)
         sent.sending = asyncio.get_running_loop().create_task(self._send(message, sent))
 
     async def cancel(self, call: AgentCall) -> None:
@@ -221,9 +222,9 @@ class A2aAgents:
 
         There is no second try if the cell does not answer within 5 s.
         """
-        if call.message_id not in self._sent:
+        if _key(call) not in self._sent:
             _bound(self._sent)
-        sent = self._sent.setdefault(call.message_id, _Sent())
+        sent = self._sent.setdefault(_key(call), _Sent())
         sent.is_cancel_sent = True
         if sent.sending is not None:
             sent.sending.cancel()
@@ -340,14 +341,14 @@ class A2aAgents:
         if not self._follows or not card.capabilities.streaming or identity is None:
             return
         now = self._clock.now()
-        if call.message_id not in self._follow_at:
+        if _key(call) not in self._follow_at:
             _bound(self._follow_at)
-        follow_at = self._follow_at.setdefault(call.message_id, now + _FOLLOWED_AFTER)
-        is_awaited = call.message_id in self._followed or (sent.is_awaited and sent.is_sending)
+        follow_at = self._follow_at.setdefault(_key(call), now + _FOLLOWED_AFTER)
+        is_awaited = _key(call) in self._followed or (sent.is_awaited and sent.is_sending)
         if now < follow_at or is_awaited or self._is_full() or not self._is_leader():
             return
         awaiting = self._await_end(call, card, identity)
-        self._followed[call.message_id] = asyncio.get_running_loop().create_task(awaiting)
+        self._followed[_key(call)] = asyncio.get_running_loop().create_task(awaiting)
 
     async def _await_end(self, call: AgentCall, card: AgentCard, identity: str) -> None:
         try:
@@ -359,8 +360,8 @@ class A2aAgents:
         except (*FAILURES, NotImplementedError) as exc:
             logger.debug("%s: task %s not followed: %s", call.address.cell, identity, exc)
         finally:
-            self._followed.pop(call.message_id, None)
-            self._follow_at[call.message_id] = self._clock.now() + _FOLLOW_PAUSE
+            self._followed.pop(_key(call), None)
+            self._follow_at[_key(call)] = self._clock.now() + _FOLLOW_PAUSE
         self._on_end(call.mission)
 
     async def _task(self, call: AgentCall, card: AgentCard, sent: _Sent) -> AgentTask | None:
@@ -450,13 +451,13 @@ class A2aAgents:
 
     def _end(self, call: AgentCall, task: AgentTask) -> None:
         """Replace the state of a message by its ended task, and end the request that awaits it."""
-        self._ended.pop(call.message_id, None)
+        self._ended.pop(_key(call), None)
         _bound(self._ended, _MAX_ENDED)
-        self._ended[call.message_id] = task
-        sent = self._sent.pop(call.message_id, None)
+        self._ended[_key(call)] = task
+        sent = self._sent.pop(_key(call), None)
         if sent is not None and sent.sending is not None:
             sent.sending.cancel()
-        self._follow_at.pop(call.message_id, None)
+        self._follow_at.pop(_key(call), None)
 
 
 def _wire_message(message: SendMessage) -> Message:
@@ -472,6 +473,11 @@ def _wire_message(message: SendMessage) -> Message:
 
 def _has_message(task: Task, call: AgentCall) -> bool:
     return any(message.message_id == call.message_id for message in task.history)
+
+
+def _key(call: AgentCall) -> _Key:
+    """Return what identifies a message: users may write the id of another mission on theirs."""
+    return call.mission, call.message_id
 
 
 def _base(call: AgentCall) -> str:
