@@ -146,7 +146,7 @@ def _without_changes(summary: AttemptSummary) -> AttemptSummary:
         return summary
     return AttemptSummary(
         summary.number, State.RUNNING, summary.started_at, None, "",
-        pod_usages=summary.pod_usages, reserved=summary.reserved,
+        pod_usages=summary.pod_usages, reserved=summary.reserved, approvals=summary.approvals,
     )  # fmt: skip
 
 
@@ -181,10 +181,12 @@ def _with_reports(summary: AttemptSummary, pods: Sequence[Body]) -> AttemptSumma
 
 
 def starts_again(summary: AttemptSummary) -> bool:
-    """Whether an attempt has no result yet; it starts again if its Job is gone."""
+    """Whether an attempt has no result yet; it starts again if its Job is gone.
+
+    What people approved is spent then: the pod of that Job may have made the call.
+    """
     has_results = any(result.is_final for result in summary.checks)
-    is_stamped = summary.is_over or summary.is_exec or summary.review is not None
-    return not (is_stamped or has_results or summary.approvals)
+    return not (summary.is_over or summary.is_exec or summary.review is not None or has_results)
 
 
 def _restarting(live: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> Attempt | None:

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from kais import approvals
 from kais.approvals import CallApproval
 from kais_operator.planning.plan import Body, ObjectRef
@@ -158,6 +160,27 @@ async def test_approval_serves_one_pod_and_is_spent_for_the_next() -> None:
     await printed(fake, replace(CALL, outcome="spent", by="ana"), pod="b")
     [call] = status(fake)["approvals"]
     assert (call["outcome"], call["by"]) == ("approved", "ana")
+
+
+@pytest.mark.parametrize("operator", ["the same", "another"])
+async def test_approval_is_spent_for_the_pod_of_the_job_that_replaces_a_deleted_one(
+    operator: str,
+) -> None:
+    fake = await waiting()
+    await decide(fake)
+    await printed(fake, CALL)
+    first = ObjectRef("Pod", "demo", "doctor-a1-xyz12")
+    teams.delete_job(fake, first)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.cluster.vanish(first)
+    fake = restarted(fake) if operator == "another" else fake
+    await teams.settle(fake)
+    teams.pod(fake, status=teams.running(), uid="b")
+    await teams.settle(fake)
+    await printed(fake, CALL, pod="b")
+    assert [(each["outcome"], each["by"]) for each in passed_on(fake)] == [("spent", "ana")]
+    assert status(fake)["attempt"] == 1
 
 
 def many_calls(first: int, number: int) -> list[CallApproval]:
