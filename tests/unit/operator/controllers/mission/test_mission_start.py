@@ -295,9 +295,12 @@ async def test_what_has_no_effect_is_said() -> None:
     fake = await teams.started(teams.work(budget={"maxCost": 1.0}))
     teams.pod(fake, status=teams.running())
     await teams.settle(fake)
-    assert condition(fake, "Started")[2].endswith(
-        "(without effect: budget: only cells with a mind report costs)"
-    )
+    remark = "(without effect: budget: only cells with a mind report costs)"
+    assert condition(fake, "Started")[2].endswith(remark)
+    teams.succeed(fake, "done")
+    await teams.settle(fake)
+    assert condition(fake, "Recorded")[0] == "True"
+    assert condition(fake, "Started")[2].endswith(remark)
 
 
 async def test_the_run_of_a_use_carries_its_parameters() -> None:
