@@ -249,9 +249,9 @@ def _continue_run(
         actions, start_actions = _joined(mission, actions, start_actions)
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
-    limits = [outcome.deadline(mission, observed.history.with_restarting(attempt_list))]
-    if not is_held_back:
-        limits += outcome.next_start_deadlines(observed, attempt_list, now=now)
+    limits = outcome.deadlines_of_next_start(
+        observed, attempt_list, is_held_back=is_held_back, now=now
+    )
     return _plan(
         evaluated,
         _with_adjusted_reservation(evaluated, [*actions, *start_actions], now),

@@ -104,7 +104,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     """
     limit = durations.parse(mission.spec.start_deadline)
     if last is not None and last.state is State.CHECKING and last.problem_reason is not None:
-        return (last.work_ended_at or last.started_at) + limit
+        return (last.work_ended_at or last.job_created_at) + limit
     if last is not None:
         is_held = attempt_state.awaits_open_gate(last) or attempt_state.awaits_replacement(last)
         if last.is_started or last.is_over or is_held:
@@ -113,15 +113,21 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     return _accepted_at(mission, now) + limit
 
 
-def next_start_deadlines(
-    observed: MissionObserved, attempts: Sequence[Attempt], *, now: datetime
-) -> list[datetime]:
-    """Return when a start may become overdue that waits for an obstacle; none after an attempt."""
+def deadlines_of_next_start(
+    observed: MissionObserved, attempts: Sequence[Attempt], *, is_held_back: bool, now: datetime
+) -> list[datetime | None]:
+    """Return when a run may end that waits for its next start.
+
+    While a user holds it back, only the time of the run counts.
+    """
     restarting = observed.history.restarting
     if restarting is not None:
-        return [_restart_deadline(observed, restarting), _report_deadline(observed, restarting)]
-    limit = start_deadline(observed.mission, None, now=now) if not attempts else None
-    return [limit] if limit is not None else []
+        run_limit: datetime | None = _report_deadline(observed, restarting)
+        start_limit: datetime | None = _restart_deadline(observed, restarting)
+    else:
+        run_limit = deadline(observed.mission, attempts)
+        start_limit = None if attempts else start_deadline(observed.mission, None, now=now)
+    return [run_limit] if is_held_back else [run_limit, start_limit]
 
 
 def _restart_deadline(observed: MissionObserved, restarting: Attempt) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
+from kais_operator.controllers.mission.observe import mission as missions
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, status
@@ -220,6 +222,27 @@ async def test_run_ends_with_its_time_when_its_job_was_deleted(task: Body | None
     (entry,) = status(fake)["history"]
     assert (entry["attempt"], entry["startedAt"]) == (1, "2026-03-01T12:00:00Z")
     assert condition(fake, "Started")[:2] == ("True", "Started")
+
+
+@pytest.mark.parametrize(("held_back", "next_look_s"), [(True, 10), (False, 5)])
+async def test_run_that_waits_for_a_last_report_is_not_read_every_second(
+    held_back: bool, next_look_s: int
+) -> None:
+    """The grace period of its pod may be hours, and each reconcile reads from the API server."""
+    fake, pod = await working()
+    fake.clock.advance(9 * 60 + 45)
+    teams.delete_job(fake, pod)
+    if held_back:
+        suspended = {labels.RECONCILE: labels.RECONCILE_SUSPENDED}
+        fake.cluster.edit(MISSION, {"metadata": {"annotations": suspended}})
+    await teams.settle(fake)
+    fake.clock.advance(20)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    seen = await missions.CONTROLLER.observe(fake.world, MISSION)
+    assert seen is not None
+    plan = missions.CONTROLLER.decide(seen.observed, fake.clock.now())
+    assert plan.requeue_after == timedelta(seconds=next_look_s)
 
 
 @pytest.mark.parametrize("checks", [[], [{"name": "named", "type": "response"}]], ids=len)

@@ -56,6 +56,10 @@ WAITING = attempt(State.WAITING, is_started=False)
 SUCCEEDED = attempt(State.SUCCEEDED, finished_at=TIME, end_message="the task succeeded")
 FAILED = attempt(State.FAILED, finished_at=TIME, end_message="exit code 3", exit_code=3)
 FAILED_AGAIN = replace(FAILED, number=2)
+UNCHECKED = replace(
+    attempt(State.CHECKING, problem_reason=Reason.POD_FAILED),
+    job={"metadata": {"creationTimestamp": AFTER_START_DEADLINE.isoformat()}},
+)
 RUNNING_AGAIN = replace(RUNNING, number=2)
 SECOND = timedelta(seconds=1)
 POD_ENDS_EARLY, POD_ENDS = STARTED + timedelta(minutes=2), STARTED + timedelta(minutes=20)
@@ -182,6 +186,9 @@ CASES: dict[str, Case] = {
         now=AFTER_TIMEOUT + outcome.JOB_STATUS_GRACE,
         restarting=RUNNING,
         pods=(WORKING,),
+    ),
+    "the checks of a Job that replaces a deleted one have all their time to start": Case(
+        None, attempts=(UNCHECKED,), now=AFTER_START_DEADLINE + timedelta(minutes=1)
     ),
     "an attempt that succeeded is a success, even after the timeout": Case(
         ("Succeeded", "attempt 1: the task succeeded"),
