@@ -147,14 +147,7 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     if last.is_exec:
         return _with_results(observed, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
-        message = "its Job is gone, so it is unknown how its task ended"
-        return replace(
-            last,
-            state=State.LOST,
-            finished_at=now,
-            problem_reason=Reason.POD_FAILED,
-            end_message=message,
-        )
+        return _without_job(observed, last, now)
     if not _checks(observed) and not decide_review.is_wanted(mission):
         return last
     if not _is_task_done(mission, last):
@@ -173,6 +166,19 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
         _is_hanging(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
     )
     return _with_results(observed, last, results, now=now, is_hanging=is_hanging)
+
+
+def _without_job(observed: MissionObserved, last: Attempt, now: datetime) -> Attempt:
+    """Continue the review of an attempt whose work is recorded; the end of other work is lost."""
+    if last.state is State.REVIEWING:
+        return _reviewed(observed, last, last.finished_at or now, now)
+    return replace(
+        last,
+        state=State.LOST,
+        finished_at=now,
+        problem_reason=Reason.POD_FAILED,
+        end_message="its Job is gone, so it is unknown how its task ended",
+    )
 
 
 def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:

@@ -186,7 +186,8 @@ def starts_again(summary: AttemptSummary) -> bool:
     What people approved is spent then: the pod of that Job may have made the call.
     """
     has_results = any(result.is_final for result in summary.checks)
-    return not (summary.is_over or summary.is_exec or summary.review is not None or has_results)
+    is_done = summary.is_over or summary.state is State.REVIEWING or has_results
+    return not (is_done or summary.is_exec or summary.review is not None)
 
 
 def _restarting(live: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> Attempt | None:

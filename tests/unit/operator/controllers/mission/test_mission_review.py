@@ -9,8 +9,9 @@ import pytest
 from kais_operator.planning.plan import Body
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, job_ref, status
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FakeWorld, restarted
 
+NAMED = {"name": "named", "type": "response", "contains": "network"}
 REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
 
 
@@ -57,6 +58,22 @@ async def test_the_reviewer_is_asked_with_the_criteria_once() -> None:
     assert [(event["type"], event["message"]) for event in events] == [("Normal", asked_of(fake))]
     await teams.settle(fake)
     assert len([e for e in fake.cluster.events if e["reason"] == "ReviewRequested"]) == 1
+
+
+@pytest.mark.parametrize("checks", [[], [NAMED]], ids=["without checks", "with checks"])
+async def test_review_goes_on_when_the_ended_job_is_deleted(checks: list[Body]) -> None:
+    """A person may take days, and programs clean up Jobs that have ended."""
+    fake = await waiting(checks=checks)
+    for ref in [*fake.cluster.refs("Pod"), *fake.cluster.refs("Job")]:
+        fake.cluster.remove(ref)
+    fake = restarted(fake)
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[:2] == ("Unknown", "ReviewRequested")
+    assert fake.cluster.refs("Job") == []
+    say(fake, {"run": run_id(fake), "attempt": 1, "verdict": "approve", "feedback": ""})
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("Succeeded", 1)
+    assert status(fake)["result"] == "it is the network"
 
 
 async def test_a_review_without_criteria_is_requested_without_them() -> None:
