@@ -413,3 +413,26 @@ async def test_decision_about_the_call_of_a_cell_outside_the_team_goes_nowhere()
     approve(fake)
     await passes(fake, 2)
     assert fake.agents.deciders == []
+
+
+async def test_cell_continues_the_review_of_a_task_whose_ended_job_is_deleted() -> None:
+    cells = [
+        {"name": "lead", "spec": {"mode": "Task", "mind": MIND}},
+        {"name": "critic", "spec": {"mind": MIND}},
+    ]
+    fake = fake_world(teams.team(cells=cells), reviewed())
+    await teams.settle_team(fake)
+    services.pod(fake, ObjectRef("Deployment", "demo", "team-critic-0"), status=services.ready())
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    teams.succeed(fake, "It was DNS.")
+    await passes(fake)
+    assert len(reviews(fake)) == 1
+    fake.cluster.remove(teams.job_ref())
+    for ref in fake.cluster.refs("Pod"):
+        if ref.name.startswith("doctor"):
+            fake.cluster.remove(ref)
+    verdict(fake, said("approve", "The cause is named."))
+    await teams.settle(restarted(fake))
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("Succeeded", 1)
+    assert condition(fake, "Succeeded")[2].endswith("critic-0 approved: The cause is named.")
