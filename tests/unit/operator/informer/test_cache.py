@@ -140,7 +140,7 @@ def test_a_label_finds_exactly_the_objects_that_have_it(changes):
     for version, (number, value, is_deleted) in enumerate(changes):
         name = f"c{number}"
         object_labels = {} if value is None else {labels.FORMATION: value}
-        changed = body(name, version=str(version), uid=name + str(version), labels=object_labels)
+        changed = body(name, version=str(version), uid=f"{name}-{version}", labels=object_labels)
         cache.put(changed, is_confirmed=True)
         labelled[name] = value
         if is_deleted:
