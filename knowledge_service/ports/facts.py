@@ -138,7 +138,7 @@ class RecallStore(Protocol):
     ) -> Recalled:
         """Store the receipt of a recall that belongs to a run and count its usage, durably.
 
-        A repeat with the same key returns the first answer.
+        A repeat with the same key returns the first answer, whatever its reader may read now.
         """
         ...
 

@@ -130,7 +130,7 @@ def recall(
         answer = answer.model_copy(update={"why_not": explanations})
     run_realm = realm_of(run.scope) if run else None
     new_receipt = NewReceipt(receipt, reader.home, run_realm=run_realm)
-    return _store_receipt(store, new_receipt, answer, idempotency_key)
+    return _store_receipt(store, new_receipt, answer, idempotency_key, reader.view)
 
 
 def _authorized_run(
@@ -397,13 +397,30 @@ def _to_recalled_facts(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
 
 
 def _store_receipt(
-    store: Store, new_receipt: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
+    store: Store,
+    new_receipt: NewReceipt,
+    answer: Recalled,
+    idempotency_key: IdempotencyKey | None,
+    view: View,
 ) -> Recalled:
+    """Store a receipt, and return the answer or the first answer with the same key.
+
+    A first answer with something that the reader may no longer read is not repeated.
+    """
     try:
         receipt = new_receipt.receipt
         if receipt.run or receipt.reasons or idempotency_key:
-            return store.record_recall(new_receipt, answer, idempotency_key)
+            first = store.record_recall(new_receipt, answer, idempotency_key)
+            if first.receipt == answer.receipt or _is_readable(store, first, view):
+                return first
+            return store.record_recall(new_receipt, answer, None)
         store.record_recall_later(new_receipt)
     except StoreUnavailable:
         return answer.model_copy(update={"receipt": None})
     return answer
+
+
+def _is_readable(store: Store, answer: Recalled, view: View) -> bool:
+    return all(view.can_read(scope) for scope in answer.scopes) and all(
+        store.fact(fact.id, view) for fact in answer.facts
+    )

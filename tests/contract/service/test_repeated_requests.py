@@ -16,12 +16,18 @@ from knowledge_client.models import (
     ConfirmIn,
     CorrectIn,
     FactIn,
+    Grant,
     ReasonIn,
+    RecallIn,
     ReviseIn,
 )
+from knowledge_service.asgi_app import create_app
+from knowledge_service.domain.principals import Principal
+from knowledge_service.ports import Store
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.contract.service.invisible_data import World
-from tests.knowledge_builders import LEAD, TEAM
+from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 REASON = ReasonIn(reason="because")
 ALIAS = AliasIn(namespace="shop", value="one")
@@ -136,3 +142,50 @@ async def test_key_of_an_erasure_is_refused_for_another_fact(
             f"/v1/facts/{reference}:erase", json={"reason": reason}, headers=headers
         )
         assert (response.status_code, response.json()["code"]) == (409, "idempotency-conflict")
+
+
+READS_TEAM = Grant(scope=TEAM, verbs=("read",))
+
+
+def connect_ada(store: Store, *grants: Grant) -> AsyncKnowledgeClient:
+    """Return the client of an agent elsewhere, which has only these grants from now on."""
+    ada = Principal("ada", "agent", OTHER, grants, subject="ada")
+    transport = httpx.ASGITransport(create_app(store, NamedCallers({"ada": ada})))
+    return AsyncKnowledgeClient("http://service", token="ada", transport=transport)
+
+
+async def test_repeated_recall_returns_no_fact_that_its_caller_may_no_longer_read(
+    connect: Connect, store: Store
+) -> None:
+    recall = RecallIn(query="rain")
+    await connect("operator").remember(FactIn(content="rain", scope=TEAM))
+    first = await connect_ada(store, READS_TEAM).recall(recall, idempotency_key=KEY)
+    assert [fact.content for fact in first.facts] == ["rain"]
+    repeated = await connect_ada(store).recall(recall, idempotency_key=KEY)
+    assert (repeated.facts, TEAM in repeated.scopes) == ((), False)
+    assert repeated.receipt is not None
+    receipt = await connect_ada(store).get_receipt(repeated.receipt)
+    assert receipt.facts == ()
+    assert await connect_ada(store, READS_TEAM).recall(recall, idempotency_key=KEY) == first
+
+
+async def test_repeated_recall_returns_no_scope_that_its_caller_may_no_longer_read(
+    connect: Connect, store: Store
+) -> None:
+    recall = RecallIn(query="rain")
+    await connect("operator").remember(FactIn(content="snow", scope=TEAM))
+    first = await connect_ada(store, READS_TEAM).recall(recall, idempotency_key=KEY)
+    assert (first.facts, TEAM in first.scopes) == ((), True)
+    repeated = await connect_ada(store).recall(recall, idempotency_key=KEY)
+    assert TEAM not in repeated.scopes
+
+
+async def test_repeated_recall_returns_no_fact_that_was_rejected_since_to_an_agent(
+    connect: Connect, store: Store
+) -> None:
+    recall, ada = RecallIn(query="rain"), connect_ada(store, READS_TEAM)
+    fact_id = (await connect("operator").remember(FactIn(content="rain", scope=TEAM))).fact_id
+    first = await ada.recall(recall, idempotency_key=KEY)
+    assert [fact.id for fact in first.facts] == [fact_id]
+    await connect("keeper").reject(fact_id, REASON)
+    assert (await ada.recall(recall, idempotency_key=KEY)).facts == ()
