@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
@@ -127,7 +127,7 @@ class Base:
         self._sequences: dict[tuple[str, str, str], int] = {}
         self._shown: dict[str, list[Slot]] = {}
         self._ledger: dict[Slot, Entry] = {}
-        self._answers: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._answers: dict[tuple[str, str], tuple[str, Any, datetime]] = {}
 
     def _now(self) -> datetime:
         now = self._clock()
@@ -149,8 +149,9 @@ class Base:
             if idempotency_key is None:
                 return self._together(work)
             key = (idempotency_key.principal, idempotency_key.key)
+            self._drop_expired_answers()
             if key in self._answers:
-                body_hash, answer = cast("tuple[str, T]", self._answers[key])
+                body_hash, answer, _ = cast("tuple[str, T, datetime]", self._answers[key])
                 if body_hash != idempotency_key.body_hash:
                     raise IdempotencyConflict(
                         f"Idempotency-Key {idempotency_key.key!r} was used with another body"
@@ -159,8 +160,14 @@ class Base:
                 return answer
             answer = self._together(work)
             if may_store(answer):
-                self._answers[key] = (idempotency_key.body_hash, answer)
+                self._answers[key] = (idempotency_key.body_hash, answer, self._now())
             return answer
+
+    def _drop_expired_answers(self) -> None:
+        oldest = self._now() - timedelta(hours=24)
+        for key, (_, _, at) in list(self._answers.items()):
+            if at < oldest:
+                del self._answers[key]
 
     def _together(self, work: Callable[[], T]) -> T:
         """Do all of it or nothing."""
@@ -249,7 +256,7 @@ class Base:
 
     def drop_answers(self, fact_id: str) -> None:
         """Forget the kept answers that hold a fact; those that name it only stay."""
-        for key, (_, answer) in list(self._answers.items()):
+        for key, (_, answer, _) in list(self._answers.items()):
             if fact_id in repr(answer) and "content=" in repr(answer):
                 del self._answers[key]
 

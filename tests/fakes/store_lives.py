@@ -105,6 +105,7 @@ class Lives(Base):
 
     def _stored_answer(self, idempotency_key: IdempotencyKey) -> object:
         self._check()
+        self._drop_expired_answers()
         if (idempotency_key.principal, idempotency_key.key) not in self._answers:
             return None
         return self._once(idempotency_key, object)

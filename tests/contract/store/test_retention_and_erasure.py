@@ -154,6 +154,18 @@ class TestErasing:
         again = store.record_recall(*recall_of(hit.fact, "third", time.now), key)
         assert again == repeated
 
+    def test_answer_for_a_repeat_is_not_read_after_24_hours(self, store: Store, time: Time) -> None:
+        key = IdempotencyKey("ada", "key", "body")
+        fact_id = told(store, "rain falls")
+        result = store.erase(fact_id, ActionContext(PERSON, "asked to", key))
+        time.pass_(hours=24)
+        erased = store.erased(key)
+        assert erased is not None
+        assert erased.facts == result.facts
+        time.pass_(seconds=1)
+        assert store.erased(key) is None
+        assert store.performed(key) is None
+
     def test_namespace_of_the_same_name_gets_no_answer_of_the_earlier_one(
         self, store: Store
     ) -> None:

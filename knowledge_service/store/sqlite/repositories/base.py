@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import apsw
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter
 
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
+from knowledge_service.event_log import times
 from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import IdempotencyKey
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
@@ -33,6 +35,7 @@ _BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND reti
 _EVERY_SCOPE = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
 _DELETE_EXPIRED_RESPONSES = "DELETE FROM idempotency WHERE at < ?"
 _STORED_RESPONSE = "SELECT body_hash, response FROM idempotency WHERE principal = ? AND key = ?"
+_UNEXPIRED_RESPONSE = f"{_STORED_RESPONSE} AND at >= ?"
 _STORE_RESPONSE = (
     "INSERT INTO idempotency(principal, key, body_hash, response, at) VALUES(?, ?, ?, ?, ?)"
 )
@@ -101,15 +104,16 @@ def make_idempotent(
 
 
 def read_stored_response(
-    connection: apsw.Connection, idempotency_key: IdempotencyKey
+    connection: apsw.Connection, idempotency_key: IdempotencyKey, now: datetime
 ) -> str | None:
-    """Read the stored answer of a key, or None.
+    """Read the stored answer of a key, or None; the next write deletes one that has expired.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
     """
-    bindings = (idempotency_key.principal, idempotency_key.key)
-    rows = connection.execute(_STORED_RESPONSE, bindings)
+    oldest_us = times.to_us(now) - _IDEMPOTENCY_LIFETIME_US
+    bindings = (idempotency_key.principal, idempotency_key.key, oldest_us)
+    rows = connection.execute(_UNEXPIRED_RESPONSE, bindings)
     return stored_response_of(next(iter(rows), None), idempotency_key)
 
 

@@ -113,7 +113,7 @@ class FactLifecycle(base.SqliteRepository):
     def erased(self, idempotency_key: IdempotencyKey) -> ErasureResult | None:
         """Read the stored answer of a key; return when no read can see the text."""
         with self._readers.snapshot() as connection:
-            stored = base.read_stored_response(connection, idempotency_key)
+            stored = base.read_stored_response(connection, idempotency_key, self._writer.now())
         return None if stored is None else self._await_erasure(_ERASED.validate_json(stored))
 
     def _await_erasure(self, result: ErasureResult) -> ErasureResult:

@@ -40,5 +40,5 @@ class Operations(base.SqliteRepository):
     def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
         """Read the stored answer of a key."""
         with self._readers.snapshot() as connection:
-            stored = base.read_stored_response(connection, idempotency_key)
+            stored = base.read_stored_response(connection, idempotency_key, self._writer.now())
         return None if stored is None else _RESULTS.validate_json(stored)
