@@ -30,7 +30,7 @@ from knowledge_client.models import (
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, lineage
 from knowledge_service.domain.principals import Principal
-from knowledge_service.errors import Conflict, Forbidden, NotFound
+from knowledge_service.errors import Forbidden
 from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination
 
@@ -217,14 +217,11 @@ def erase(
     idempotency_key: IdempotencyKey | None,
 ) -> ErasureResult:
     """Erase a fact and its copies; a repeated request gets the result of the first one."""
-    try:
-        fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
-    except (NotFound, Forbidden, Conflict):
-        # The first request may have erased the fact, and its alias may name others now.
-        earlier_result = store.erased(idempotency_key) if idempotency_key else None
-        if earlier_result is None:
-            raise
+    # The first request may have erased the fact, and its alias may name another now.
+    earlier_result = store.erased(idempotency_key) if idempotency_key else None
+    if earlier_result is not None:
         return earlier_result
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
     return store.erase(fact.id, _action_context(principal, reason, idempotency_key))
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Alias, AliasIn, ApproveIn, Fact
 from knowledge_service.domain.aliases import Name
+from knowledge_service.domain.principals import administrator
 from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, IdempotencyKey, Listing
 from knowledge_service.ports.operations import RemoveAlias, SetAlias, StoreFact
@@ -24,6 +25,7 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import exports, offline_rebuild
 from knowledge_service.store.sqlite.repositories import scope_erasure, usage_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.use_cases import fact_lifecycle
 from tests.contract.store.conftest import Time
 from tests.contract.store.test_recall import receipt
 from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
@@ -412,6 +414,29 @@ def test_uses_of_a_famous_fact_go_in_commits_of_their_own_and_those_of_others_st
     with store._readers.snapshot() as reading:
         assert reading.execute("SELECT count(*) FROM served").fetchall() == [(35,)]
         assert reading.execute("SELECT total(count) FROM usage").fetchall() == [(35.0,)]
+    store.close()
+
+
+def test_repeated_erasure_by_an_alias_keeps_the_uses_of_a_later_fact_of_that_alias(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage_erasure, "_PORTION", 2)
+    store = SqliteStore(tmp_path / "knowledge.db")
+    alias, operator = AliasIn(namespace="shop", value="one"), administrator("operator", "system")
+    first, second = (
+        item.fact_id
+        for item in store.remember([new_fact("it rains"), new_fact("it pours")], actor=PERSON)
+    )
+    store.perform([SetAlias(first, alias)], WHY)
+    key = IdempotencyKey(operator.identity, "key", "body")
+    result = fact_lifecycle.erase(store, operator, "alias:shop:one", "because", key)
+    store.perform([SetAlias(second, alias)], WHY)
+    for number in range(3):
+        store.record_recall(*receipt(f"r{number}", second), None)
+    assert fact_lifecycle.erase(store, operator, "alias:shop:one", "because", key) == result
+    with store._readers.snapshot() as reading:
+        assert reading.execute("SELECT count(*) FROM served").fetchall() == [(3,)]
+        assert reading.execute("SELECT total(count) FROM usage").fetchall() == [(3.0,)]
     store.close()
 
 
