@@ -55,7 +55,7 @@ class _Answer(BaseModel):
 def parse(text: str, count: int) -> Mapping[int, Verdict]:
     """Read the verdicts on the statements 1 to `count`, by number.
 
-    A statement has none if its verdict is missing, malformed, or one of several.
+    A statement has none if its verdict is missing, malformed, or one of several, valid or not.
 
     Raises:
         MalformedAnswer: the text is not such JSON, or no statement has a verdict.
@@ -65,7 +65,8 @@ def parse(text: str, count: int) -> Mapping[int, Verdict]:
     for entry in answer.verdicts:
         with suppress(ValidationError):
             verdicts.append(Verdict.model_validate(entry))
-    uses = Counter(verdict.number for verdict in verdicts)
+    numbers = [entry.get("number") for entry in answer.verdicts if isinstance(entry, dict)]
+    uses = Counter(number for number in numbers if isinstance(number, int))
     valid = {
         verdict.number: verdict
         for verdict in verdicts

@@ -68,6 +68,12 @@ def test_malformed_verdict_leaves_the_others_as_they_are(entry: object) -> None:
     assert list(extraction_verdicts.parse(json.dumps({"verdicts": entries}), 2)) == [2]
 
 
+def test_second_verdict_counts_even_if_it_is_malformed() -> None:
+    contradicted = {"number": 1, "verdict": "contradicted"}
+    entries = [contradicted, *json.loads(answer(1, 2))["verdicts"]]
+    assert list(extraction_verdicts.parse(json.dumps({"verdicts": entries}), 2)) == [2]
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "supported", '{"verdicts": [{"number": "1"}]}', answer(1).replace("supp", "sup")],
