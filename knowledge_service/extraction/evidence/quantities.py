@@ -113,11 +113,13 @@ def compare(statement: str, claim: Passage, record: Passage) -> Quantities:
 
 def _derivable(claim: Passage, of_record: Sequence[_Occurrence]) -> frozenset[str]:
     recorded = [amount for it in of_record if (amount := _amount(it))]
-    return frozenset(
+    claimed = _occurrences(claim, _REACH)
+    underivable = {
         it.number
-        for it in _occurrences(claim, _REACH)
-        if (amount := _amount(it)) and arithmetic.follows(amount, recorded)
-    )
+        for it in claimed
+        if not ((amount := _amount(it)) and arithmetic.follows(amount, recorded))
+    }
+    return frozenset(it.number for it in claimed) - underivable
 
 
 def _amount(occurrence: _Occurrence) -> arithmetic.Amount | None:

@@ -190,6 +190,7 @@ def test_conversion_and_sum_of_two_numbers_are_no_certain_defects(
         ("12 tests failed", "24 tests failed.", "24"),
         ("port 6432 and port 1000 are open", "Port 7432 is open.", "7432"),
         ("10 s, then 20 s, then 30 s passed", "60 s passed.", "60"),
+        ("the probe timed out after 1000 ms", "The probe timed out after 1 s on 1 host.", "1"),
     ],
 )
 def test_number_that_follows_by_no_such_arithmetic_is_a_certain_defect(
