@@ -58,12 +58,17 @@ def export_of(path: Path) -> bytes:
 
 
 def content(export: bytes) -> tuple[list[Any], list[Any]]:
-    """Give the rows of an export without the columns that were added, and its events."""
+    """Give the rows of an export without the columns that were added, and its events.
+
+    The value of the row `index` is left out, the version of an index that is built when a file is
+    opened.
+    """
     _, *between, _ = lines_of(export)
     rows = [
         (line["table"], {
             name: value for name, value in line["row"].items()
             if name not in ADDED_COLUMNS.get(line["table"], ())
+            and not (line["row"].get("key") == "index" and name == "value")
         })
         for line in between
         if "table" in line
