@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kais import reasons
+from kais.reasons import WARNING_REASONS, Reason
+from kais.resources.formation import FormationPhase
 from kais_operator.planning.plan import Body, ObjectRef
 
 DEBOUNCE_S: Mapping[str, float] = {"Cell": 3.0, "Formation": 4.0}
@@ -32,6 +33,18 @@ BACKLOG_DEBOUNCE_S = 60.0
 _BEFORE_FIRST = frozenset({"Cell", "Formation"})
 _IN_BACKLOG = _BEFORE_FIRST | {"BlueprintInstance"}
 """Kinds whose progress waits; an instance reports first that its team is stored."""
+_PROGRESS_REASONS = frozenset(
+    {
+        Reason.DELETING,
+        Reason.NOT_CONNECTED,
+        Reason.NOT_REGISTERED,
+        Reason.RECONCILING,
+        Reason.RUNNING,
+        Reason.WAITING_FOR_CELLS,
+        Reason.WAITING_FOR_PODS,
+    }
+)
+"""Reasons of conditions that are not True yet and become so without anybody's action."""
 
 
 class _Debounce:
@@ -127,8 +140,16 @@ def _is_progress(previous: Body, status: Body) -> bool:
 
 
 def _is_only_waiting(status: Body) -> bool:
-    """Return whether no condition reports an error and the summary, the last one, is not True."""
+    """Return whether a status waits for nobody's action, and the summary, the last, is not True."""
     conditions = status.get("conditions")
     if not conditions or conditions[-1]["status"] == "True" or status.get("outcome"):
         return False
-    return all(condition["reason"] not in reasons.WARNING_REASONS for condition in conditions)
+    if status.get("phase") == FormationPhase.FAILED:  # the conditions only name the failed cell
+        return False
+    return all(map(_is_true_or_progress, conditions))
+
+
+def _is_true_or_progress(condition: Body) -> bool:
+    reason = condition["reason"]
+    is_true = condition["status"] == "True" and reason not in WARNING_REASONS
+    return is_true or reason in _PROGRESS_REASONS

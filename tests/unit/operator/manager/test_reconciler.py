@@ -214,6 +214,22 @@ async def test_no_news_but_progress_waits_for_new_objects(fakes, before, status)
     assert fakes.cluster.read(key)["status"] == status
 
 
+@pytest.mark.parametrize(
+    "reason", ["UnknownParameter", "PodNotAllowed", "DriftContested", "UpdateWaiting", "Suspended"]
+)
+async def test_what_a_person_must_know_or_has_asked_for_waits_for_no_new_objects(fakes, reason):
+    key = has_status(fakes, "BlueprintInstance", waits())
+    assert await Backlog(5.0).of(fakes, waits(reason), kind="BlueprintInstance")(key) is None
+    assert fakes.cluster.writes == [("status", key)]
+
+
+async def test_a_failed_cell_of_a_team_waits_for_no_new_objects(fakes):
+    key = has_status(fakes, "Formation", {**waits(), "phase": "Pending"})
+    failed = {**waits(), "phase": "Failed"}
+    assert await Backlog(5.0).of(fakes, failed)(key) is None
+    assert fakes.cluster.read(key)["status"] == failed
+
+
 async def test_a_status_of_another_kind_waits_for_no_new_objects(fakes):
     key = has_status(fakes, "Mission", waits("Reconciling"))
     assert await Backlog(5.0).of(fakes, waits(), kind="Mission")(key) is None
