@@ -219,10 +219,10 @@ class Reconciler:
                 _earlier(BUSY_RETRY_S, _seconds(plan.requeue_after)), is_unfinished=True
             )
         debounce_s = await self._report_status(key, observation, plan)
-        requeue_after_s = self._requeue_after_s(key, plan, result)
-        return _Iteration(
-            _earlier(debounce_s, requeue_after_s) if debounce_s > 0 else requeue_after_s
-        )
+        requeue_after_s = _seconds(plan.requeue_after)
+        if debounce_s > 0:
+            requeue_after_s = _earlier(debounce_s, requeue_after_s)
+        return _Iteration(self._requeue_after_s(key, result, requeue_after_s))
 
     async def _report_status(self, key: ObjectRef, observation: Observation, plan: Plan) -> float:
         """Write the status, or return how long it is still held back."""
@@ -255,9 +255,8 @@ class Reconciler:
         return self._busy_iterations[key] <= MAX_BUSY_ITERATIONS
 
     def _requeue_after_s(
-        self, key: ObjectRef, plan: Plan, result: executor.ExecutionResult
+        self, key: ObjectRef, result: executor.ExecutionResult, requeue_after_s: float | None
     ) -> float | None:
-        requeue_after_s = _seconds(plan.requeue_after)
         if result.knowledge_problem is not None:
             raise Backoff(
                 result.knowledge_problem, cap_s=KNOWLEDGE_BACKOFF_CAP_S, within_s=requeue_after_s

@@ -392,6 +392,16 @@ async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
     assert fakes.cluster.read(KEY)["status"] == says()
 
 
+async def test_a_status_that_is_held_back_is_written_in_time_by_a_key_that_is_slowed_down(fakes):
+    key = has_status(fakes, "Formation", waits("Reconciling"))
+    passes = Backlog(5.0).of(fakes, {}, decide=lambda _: Plan((SCOPE,), status=waits()))
+    for _ in range(manager_reconciler.MAX_BUSY_ITERATIONS // manager_reconciler.MAX_ITERATIONS):
+        await passes(key)
+    with pytest.raises(Backoff, match="20 iterations in a row") as caught:
+        await passes(key)
+    assert caught.value.within_s == first_status_debounce.BACKLOG_DEBOUNCE_S
+
+
 async def test_a_refused_child_is_told_in_the_conditions(fakes):
     fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
     applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "m"}
