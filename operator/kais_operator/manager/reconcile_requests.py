@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kais import labels
 from kais_operator.informer.watch_targets import KINDS
-from kais_operator.manager.reference_index import ReferenceIndex
+from kais_operator.manager.reference_index import ReferenceIndex, reports_ready
 from kais_operator.planning.plan import Body, ObjectRef
 
 REALM = "Realm"
@@ -108,7 +108,7 @@ def _requests_for_resource(
         delay_s = _coalesce_delay_s(owner)
         if not is_deleted and reference_index.only_message_changed(ref):
             delay_s = MESSAGE_COALESCE_S
-        elif not is_deleted and ref.kind == "Cell" and not _has_ready_condition(body):
+        elif not is_deleted and ref.kind == "Cell" and not reports_ready(body):
             delay_s = max(delay_s, WAITING_COALESCE_S)
         yield ReconcileRequest(owner, delay_s)
     yield from _requests_for_referrers(ref, owner, reference_index)
@@ -184,7 +184,8 @@ def _requests_for_child(
 def _child_delay_s(
     owner: ObjectRef, ref: ObjectRef, body: Body, reference_index: ReferenceIndex
 ) -> float:
-    if owner.kind == "Cell" and _is_starting(ref, body):
+    may_wait = owner.kind == "Cell" and not reference_index.is_ready(owner)
+    if may_wait and _is_starting(ref, body):
         is_first = reference_index.is_unreported(owner)
         return FIRST_STATUS_COALESCE_S if is_first else STATUS_COALESCE_S
     return _coalesce_delay_s(owner)
@@ -194,14 +195,7 @@ def _is_starting(ref: ObjectRef, body: Body) -> bool:
     """Return whether a Deployment or pod is not ready yet, so that its cell is less urgent."""
     if ref.kind == "Deployment":
         return not (body.get("status") or {}).get("readyReplicas")
-    return ref.kind == "Pod" and not _has_ready_condition(body)
-
-
-def _has_ready_condition(body: Body) -> bool:
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True"
-        for condition in (body.get("status") or {}).get("conditions") or ()
-    )
+    return ref.kind == "Pod" and not reports_ready(body)
 
 
 def _coalesce_delay_s(owner: ObjectRef) -> float:

@@ -39,6 +39,7 @@ class ReferenceIndex:
         self._with_attempt: set[ObjectRef] = set()
         self._under_way: set[ObjectRef] = set()
         self._unreported_cells: set[ObjectRef] = set()
+        self._ready_cells: set[ObjectRef] = set()
         self._fingerprints: dict[ObjectRef, int] = {}
         self._changed_object: ObjectRef | None = None
 
@@ -104,6 +105,10 @@ class ReferenceIndex:
         """Return whether a cell has no status yet."""
         return cell in self._unreported_cells
 
+    def is_ready(self, cell: ObjectRef) -> bool:
+        """Return whether a cell reports that it is ready, so that a change may end that."""
+        return cell in self._ready_cells
+
     def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
         """Return the KnowledgeScopes of a namespace: a deleted one may have shadowed another."""
         return frozenset(self._namespaces.get(namespace, ()))
@@ -122,6 +127,8 @@ class ReferenceIndex:
             return
         if not body.get("status"):
             self._unreported_cells.add(ref)
+        if reports_ready(body):
+            self._ready_cells.add(ref)
         account = (body.get("spec") or {}).get("serviceAccountName")
         if account:
             account_ref = ObjectRef("ServiceAccount", ref.namespace, str(account))
@@ -148,8 +155,17 @@ class ReferenceIndex:
         self._with_attempt.discard(ref)
         self._under_way.discard(ref)
         self._unreported_cells.discard(ref)
+        self._ready_cells.discard(ref)
         _remove(ref, self._targets, self._referrers)
         _remove(ref, self._accounts, self._borrowers)
+
+
+def reports_ready(body: Body) -> bool:
+    """Return whether the status of an object has the condition Ready as True."""
+    return any(
+        condition["type"] == ConditionType.READY and condition["status"] == "True"
+        for condition in (body.get("status") or {}).get("conditions") or ()
+    )
 
 
 def _remove(

@@ -255,6 +255,25 @@ def test_a_pod_that_starts_is_reported_to_a_cell_without_a_status_even_later(
     assert (str(request.ref), request.delay_s) == ("Cell/demo/team-lead-0", delay_s)
 
 
+def test_the_pod_that_a_ready_cell_loses_ranks_ahead_of_pods_that_start() -> None:
+    index, cell = ReferenceIndex(), ObjectRef("Cell", "demo", "team-lead-0")
+    index.update(cell, body("team-lead-0", status=READY), is_deleted=False)
+
+    def rank_s() -> float:
+        (request,) = reconcile_requests.requests_for_event(
+            "Pod",
+            body("team-lead-0-x", labels=CELL, status=NOT_READY),
+            is_deleted=False,
+            reference_index=index,
+            operator_namespace="kais-system",
+        )
+        return reconcile_requests.priority_delay_s(request.ref, request.delay_s, index)
+
+    assert rank_s() == reconcile_requests.PRIORITY_DELAYS_S["Cell"]
+    index.update(cell, body("team-lead-0", status=NOT_READY), is_deleted=False)
+    assert rank_s() == reconcile_requests.STARTING_PRIORITY_DELAY_S
+
+
 def test_a_job_of_a_mission_is_reported_soon() -> None:
     (request,) = reconcile_requests.requests_for_event(
         "Pod",
