@@ -56,6 +56,7 @@ class Connection:
     def __init__(self, endpoint: socket.socket) -> None:
         self._socket = endpoint
         self._received = bytearray()
+        self._unsent = memoryview(b"")
 
     def send(self, message: bytes, ends_at_s: float | None = None) -> None:
         """Send a message.
@@ -74,6 +75,31 @@ class Connection:
                 remaining = remaining[self._socket.send(remaining, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 self._wait(select.POLLOUT, ends_at_s)
+
+    def begin_send(self, message: bytes) -> None:
+        """Send as much of a message as the peer has room for; `continue_send` sends the rest.
+
+        Raises:
+            OSError: the peer closed the connection.
+        """
+        self._unsent = memoryview(_LENGTH.pack(len(message)) + message)
+        self.continue_send()
+
+    def continue_send(self) -> None:
+        """Send what `begin_send` left, as far as the peer has room for it.
+
+        Raises:
+            OSError: the peer closed the connection.
+        """
+        with suppress(BlockingIOError):
+            while self._unsent:
+                sent_bytes = self._socket.send(self._unsent, socket.MSG_DONTWAIT)
+                self._unsent = self._unsent[sent_bytes:]
+
+    @property
+    def has_unsent(self) -> bool:
+        """Return whether a part of a message waits for room."""
+        return bool(self._unsent)
 
     def receive(self, ends_at_s: float | None = None) -> bytes | memoryview:
         """Wait for a message.

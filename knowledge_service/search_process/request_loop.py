@@ -3,7 +3,7 @@
 One thread waits for requests and answers them. The others wait in their sockets, so they wake no
 thread that takes the interpreter's lock from the search that runs. A second thread answers them
 when the service reports that one is overdue, and the first thread has had its own for as long,
-until that thread begins its next one.
+until that thread begins its next one. No thread waits for the service to read a response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from datetime import timedelta
 from knowledge_service.process_messages import Connection
 
 # Each event goes to one thread, which enables the next one of the connection after its response.
-_EVENTS = select.EPOLLIN | select.EPOLLONESHOT
+_READABLE = select.EPOLLIN | select.EPOLLONESHOT
+_WRITABLE = select.EPOLLOUT | select.EPOLLONESHOT
 
 
 class RequestLoop:
@@ -39,7 +40,7 @@ class RequestLoop:
         self._patience_s = patience.total_seconds()
         self._ready = select.epoll()
         for number in connections:
-            self._ready.register(number, _EVENTS)
+            self._ready.register(number, _READABLE)
         self._turn = 0
         """The number of the request that the first thread answers, or answered last."""
         self._turn_began_s = 0.0
@@ -68,17 +69,24 @@ class RequestLoop:
                 self._answer_requests(events[0][0])
 
     def _answer_requests(self, number: int) -> None:
-        """Answer what a connection has sent: one request, unless the service stopped waiting."""
+        """Answer what a connection has sent: one request, unless the service stopped waiting.
+
+        The service may leave a late response unread for long, so its rest is sent when it reads.
+        """
         connection = self._connections[number]
         try:
-            while (request := connection.receive_available()) is not None:
-                connection.send(self._answer(request))
+            connection.continue_send()
+            while not connection.has_unsent:
+                request = connection.receive_available()
+                if request is None:
+                    break
+                connection.begin_send(self._answer(request))
                 if not connection.has_received:
                     break
         except ConnectionError:  # the service has closed it
             self._ready.unregister(number)
         else:
-            self._ready.modify(number, _EVENTS)
+            self._ready.modify(number, _WRITABLE if connection.has_unsent else _READABLE)
 
 
 def _run_or_exit(run: Callable[[], None]) -> None:

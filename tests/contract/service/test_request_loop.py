@@ -19,6 +19,9 @@ from knowledge_service.search_process.request_loop import RequestLoop
 
 LIMIT_S = 60.0
 LONG = b"long"
+LARGE = b"large"
+# More than the buffers of a connection hold.
+LARGE_RESPONSE = b"x" * (4 << 20)
 FRAME = struct.Struct("<I")
 
 
@@ -37,7 +40,7 @@ class World:
         if text.startswith(LONG):
             self.began.release()
             assert self.ended.acquire(timeout=LIMIT_S)
-        return b"answer to " + text
+        return LARGE_RESPONSE if text == LARGE else b"answer to " + text
 
     def begin_long(self, number: int) -> None:
         self.connections[number].send(LONG)
@@ -137,6 +140,35 @@ def test_half_a_request_delays_no_other(world: World) -> None:
     assert world.response(1) == b"answer to short"
     world.sockets[0].sendall(b"rst")
     assert world.response(0) == b"answer to first"
+
+
+def test_responses_that_nobody_reads_delay_no_other(world: World) -> None:
+    """The service stops waiting for a late response, and may not use its connection for long."""
+    for number in (0, 1):
+        world.connections[number].send(LARGE)
+    world.connections[2].send(b"short")
+    world.overdue.send(protocol.OVERDUE)
+    assert world.response(2) == b"answer to short"
+    world.connections[0].send(b"short")
+    assert world.response(0) == LARGE_RESPONSE
+    assert world.response(0) == b"answer to short"
+
+
+def test_request_behind_one_with_a_large_response_is_answered_after_it(world: World) -> None:
+    frames = b"".join(FRAME.pack(len(text)) + text for text in (LARGE, b"second"))
+    world.sockets[0].sendall(frames)
+    assert world.response(0) == LARGE_RESPONSE
+    assert world.response(0) == b"answer to second"
+
+
+def test_connection_that_closes_before_its_response_is_read_leaves_the_others_in_use(
+    world: World,
+) -> None:
+    world.connections[0].send(LARGE)
+    assert world.sockets[0].recv(1)
+    world.sockets[0].close()
+    world.connections[1].send(b"short")
+    assert world.response(1) == b"answer to short"
 
 
 def test_closed_connection_leaves_the_others_in_use(world: World) -> None:
