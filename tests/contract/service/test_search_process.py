@@ -222,7 +222,8 @@ def request_until(ends_at_s: float) -> bytes:
 def test_process_answers_with_the_error_of_a_read(store: SqliteStore, path: Path) -> None:
     readers = ReadPool(path, timedelta(milliseconds=50))
     server = SearchServer(readers, store.ranker_config)
-    with readers.search_connection(), readers.search_connection():
+    holders_end_s = time.monotonic() + READY_S
+    with readers.search_connection(holders_end_s), readers.search_connection(holders_end_s):
         response = protocol.decode_response(server.answer(request_until(time.monotonic() + 0.05)))
     assert response.number == 7
     assert response.failure is not None
