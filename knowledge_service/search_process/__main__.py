@@ -18,7 +18,6 @@ from pathlib import Path
 from knowledge_service import memory_allocator
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.process_messages import Connection
-from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search_process import protocol
 from knowledge_service.search_process.request_loop import RequestLoop
@@ -94,7 +93,7 @@ def _serve(control: Connection) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
-    control.send(ranker_version.version_of(settings.ranker_config).encode())
+    control.send(protocol.version(settings.ranker_config))
     while True:
         server.control(control.receive())
         control.send(protocol.ACKNOWLEDGED)

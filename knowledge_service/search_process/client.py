@@ -23,7 +23,6 @@ import msgspec
 from knowledge_service import errors
 from knowledge_service.open_reads import OpenSearches
 from knowledge_service.ports import Search
-from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.search_process import failures, protocol, running_process
@@ -246,7 +245,7 @@ class SearchProcess:
         try:
             process.control.send(protocol.encode(settings), ends_at_s)
             version = bytes(process.control.receive(ends_at_s))
-            if version != ranker_version.version_of(self._config).encode():
+            if version != protocol.version(self._config):
                 self._end(process, failures.other_version())
                 return False
             if not self._publish(process, ends_at_s):

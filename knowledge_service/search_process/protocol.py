@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import msgspec
 
 from knowledge_service.ports import Search
+from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig
+from knowledge_service.search.text import analyser
 from knowledge_service.store.sqlite.repositories.recall_search import EncodedResult
 from knowledge_service.store.sqlite.repositories.recall_snapshot import Vector
 
@@ -25,7 +27,7 @@ OVERDUE = b""
 class Settings(msgspec.Struct):
     """The first message: what to search, how, and the file descriptors of the connections.
 
-    The process replies with the version of its ranker once it is ready.
+    The process replies with `version` once it is ready.
     """
 
     path: str
@@ -34,6 +36,15 @@ class Settings(msgspec.Struct):
     health: int
     overdue: int
     connections: list[int]
+
+
+def version(config: RankerConfig) -> bytes:
+    """Return the version of what this process searches with: its ranker and its analyser.
+
+    If a newer version is installed while the service runs, a process would start with that one, and
+    look up its terms in an index of the older one.
+    """
+    return f"{ranker_version.version_of(config)} {analyser.VERSION}".encode()
 
 
 class ErasureVersion(msgspec.Struct, tag=True):

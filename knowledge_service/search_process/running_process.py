@@ -142,11 +142,11 @@ class RunningProcess:
         os.close(self._stderr)
         self.control.close()
         self.health.close()
-        self._overdue.close()
         ends_at_s = time.monotonic() + _END_S
         for _ in self._connections:
             if self._idle_count.acquire(timeout=max(0.0, ends_at_s - time.monotonic())):
                 self._idle.pop().close()
+        self._overdue.close()  # no search is left to report
         # A thread may have chosen this process before it ended, and must not wait for a connection.
         self._is_closed = True
         self._idle_count.release(len(self._connections))

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from queue import Queue
 
 import httpx
 import pytest
@@ -28,6 +29,7 @@ from knowledge_service.errors import StoreDamaged
 from knowledge_service.ports import ActionContext, Search, SearchResult
 from knowledge_service.process_messages import Connection
 from knowledge_service.search import pipeline
+from knowledge_service.search.text import analyser
 from knowledge_service.search_process import failures, protocol
 from knowledge_service.search_process.__main__ import SearchServer
 from knowledge_service.search_process.client import SearchProcess
@@ -260,6 +262,20 @@ def test_process_that_cannot_open_the_file_leaves_the_searches_to_the_service(
     assert [hit.fact.id for hit in store.search(searches()[0]).hits] == [fact_id]
     searcher.stop()
     assert searcher.process_id is None
+
+
+def test_process_with_another_analyser_is_not_asked(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analyser, "VERSION", "en-0")
+    reasons: Queue[Reason] = Queue()
+    searcher = SearchProcess(
+        path, store.ranker_config, reads_within_s=READS_WITHIN_S, on_failure=reasons.put, pause_s=60
+    )
+    searcher.start()
+    assert reasons.get(timeout=READY_S) is Reason.OTHER_VERSION
+    assert searcher.search(searches()[0], None, ends_at_s=time.monotonic() + READS_WITHIN_S) is None
+    searcher.stop()
 
 
 def children_of(process_id: int) -> list[int]:
