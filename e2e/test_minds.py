@@ -22,6 +22,12 @@ def namespace(cluster: Installed) -> Iterator[str]:
     yield from cluster.fresh_namespace("minds")
 
 
+@pytest.fixture
+def limited_namespace(cluster: Installed) -> Iterator[str]:
+    """A namespace for one test with a mind that `start_limited` starts."""
+    yield from cluster.fresh_namespace("limited")
+
+
 @pytest.fixture(scope="module")
 def model(cluster: Installed, namespace: str) -> str:
     """The scripted model of the example, and its Blueprint."""
@@ -478,8 +484,9 @@ def _limit_of(pod: Body) -> str:
 
 
 def test_pod_of_a_deleted_job_reports_before_the_next_one_starts(
-    cluster: Installed, namespace: str
+    cluster: Installed, limited_namespace: str
 ) -> None:
+    namespace = limited_namespace
     start_limited(cluster, namespace)
     cluster.kubectl("delete", "job", "limited-a1", "-n", namespace, "--wait=false")
 
@@ -502,8 +509,9 @@ def test_pod_of_a_deleted_job_reports_before_the_next_one_starts(
 
 
 def test_pods_of_an_attempt_together_keep_to_its_limit_when_one_is_evicted(
-    cluster: Installed, namespace: str
+    cluster: Installed, limited_namespace: str
 ) -> None:
+    namespace = limited_namespace
     start_limited(cluster, namespace)
 
     def pods() -> list[Body]:
