@@ -42,7 +42,7 @@ PRIORITY_DELAYS_S = {"Cell": 3.0, "Formation": 6.0, "BlueprintInstance": 9.0}
 before reporting on them, and parents come after their children."""
 STARTING_PRIORITY_DELAY_S = 20.0
 """The same for a cell whose pod is starting: while there is a backlog, its status would only wait
-for the end of it (`first_status_debounce`)."""
+for the end of it (`debounce`)."""
 UNDER_WAY_LEAD_S = 30.0
 """How far a mission with an attempt ranks ahead of others: its end is reported before other
 missions start. Otherwise their tasks would wait for the operator too. Bounded, so nothing

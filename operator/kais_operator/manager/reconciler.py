@@ -15,7 +15,7 @@ from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
 from kais_operator.controllers.base import Controller, Observation
-from kais_operator.manager.first_status_debounce import EventDebounce, StatusDebounce
+from kais_operator.manager.debounce import EventDebounce, StatusDebounce
 from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.manager import first_status_debounce
+from kais_operator.manager import debounce
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
@@ -78,7 +78,7 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
 
 
 async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     passes = reconciler_of(fakes, lambda _: Plan(status=waits()))
     assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
@@ -122,13 +122,13 @@ async def test_a_first_status_is_written_in_the_end_though_no_child_has_reported
 
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
 async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     assert await reconciler_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
     assert await reconciler_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
@@ -175,7 +175,7 @@ async def test_progress_is_written_at_once_unless_new_objects_wait(fakes, kind):
 async def test_progress_waits_for_new_objects_but_no_longer_than_its_bound(fakes, kind):
     key = has_status(fakes, kind, waits("Reconciling"))
     passes = Backlog(5.0).of(fakes, waits(), kind=kind)
-    bound_s = first_status_debounce.BACKLOG_DEBOUNCE_S
+    bound_s = debounce.BACKLOG_DEBOUNCE_S
     assert await passes(key) == pytest.approx(bound_s)
     fakes.clock.advance(bound_s - 1)
     assert await passes(key) == pytest.approx(1.0)
@@ -188,7 +188,7 @@ async def test_progress_waits_for_new_objects_but_no_longer_than_its_bound(fakes
 async def test_a_first_status_of_a_cell_with_a_pod_waits_for_new_objects(fakes):
     key = has_status(fakes, "Cell", {})
     passes = Backlog(5.0).of(fakes, {**waits(), **REPORTED["Cell"]}, kind="Cell")
-    assert await passes(key) == pytest.approx(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    assert await passes(key) == pytest.approx(debounce.BACKLOG_DEBOUNCE_S)
     assert fakes.cluster.writes == []
 
 
@@ -294,7 +294,7 @@ async def test_events_wait_for_the_end_of_a_backlog(fakes):
     passes = backlog.of(fakes, {}, decide=creates_once(fakes))
     await passes(KEY)
     assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status"]
-    assert backlog.requeued == [(KEY, first_status_debounce.BACKLOG_DEBOUNCE_S)]
+    assert backlog.requeued == [(KEY, debounce.BACKLOG_DEBOUNCE_S)]
     backlog.age_s = 0.0
     await passes(KEY)
     assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
@@ -316,7 +316,7 @@ async def test_events_wait_no_longer_than_their_bound(fakes):
     backlog = Backlog(5.0)
     passes = backlog.of(fakes, {}, decide=creates_once(fakes))
     await passes(KEY)
-    fakes.clock.advance(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    fakes.clock.advance(debounce.BACKLOG_DEBOUNCE_S)
     await passes(KEY)
     assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
 
@@ -399,7 +399,7 @@ async def test_a_status_that_is_held_back_is_written_in_time_by_a_key_that_is_sl
         await passes(key)
     with pytest.raises(Backoff, match="20 iterations in a row") as caught:
         await passes(key)
-    assert caught.value.within_s == first_status_debounce.BACKLOG_DEBOUNCE_S
+    assert caught.value.within_s == debounce.BACKLOG_DEBOUNCE_S
 
 
 async def test_a_refused_child_is_told_in_the_conditions(fakes):
