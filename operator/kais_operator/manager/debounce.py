@@ -1,4 +1,4 @@
-"""Debounces the first status of a parent that waits for new children, and progress in a burst.
+"""Debounces the first status of a parent with new children, and in a burst progress and Events.
 
 A parent that has just created its children can only report that it waits, and would report their
 messages, or that it is ready, a moment later: two writes for each object of a burst. Its first
