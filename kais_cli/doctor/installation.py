@@ -46,6 +46,7 @@ class _Renewal:
     holder: str
     age: timedelta
     until: datetime
+    now: datetime
 
     @property
     def age_s(self) -> int:
@@ -55,8 +56,14 @@ class _Renewal:
     def is_stale(self) -> bool:
         return self.age > _LEASE_TIMEOUT
 
-    def sentence(self, now: datetime) -> str:
-        verb = "holds" if now < self.until else "held"
+    @property
+    def is_over(self) -> bool:
+        """Whether the Lease has run out by the clock of this machine, which may be fast."""
+        return self.now >= self.until
+
+    @property
+    def sentence(self) -> str:
+        verb = "held" if self.is_over else "holds"
         return f"{self.holder} {verb} the Lease until {rfc3339(self.until)}"
 
 
@@ -119,7 +126,7 @@ def outside_version(cluster: Cluster, release: Release, now: datetime) -> str:
     if renewal is None or renewal.is_stale:
         return NOT_RUNNING
     name = f"Deployment/{release.namespace}/{release.operator}"
-    return f"{UNKNOWN}: {name} has 0 replicas; {renewal.sentence(now)}"
+    return f"{UNKNOWN}: {name} has 0 replicas; {renewal.sentence}"
 
 
 def operator(
@@ -137,18 +144,18 @@ def operator(
         yield _leader(_read_renewal(cluster, namespace, now), namespace)
     else:
         renewal = _read_renewal(cluster, namespace, now)
-        yield from _operator_outside(body, renewal, version=version, now=now)
+        yield from _operator_outside(body, renewal, version=version)
 
 
-def _operator_outside(
-    body: Body, renewal: _Renewal | None, *, version: str, now: datetime
-) -> Iterator[Finding]:
+def _operator_outside(body: Body, renewal: _Renewal | None, *, version: str) -> Iterator[Finding]:
     """Check the Lease, which alone shows whether an operator outside the cluster runs.
 
     The label of the Deployment is the version of the chart, not that of such an operator.
     """
     namespace = body["metadata"]["namespace"]
     state = f"Deployment/{namespace}/{body['metadata']['name']}: scaled to 0"
+    holder = renewal.holder if renewal is not None else "the operator"
+    advice = f"if {holder} runs outside the cluster, read its log"
     if renewal is None or renewal.is_stale:
         yield failed(
             "operator",
@@ -157,10 +164,9 @@ def _operator_outside(
             f" kubectl scale -n {_scale('Deployment', body)}",
         )
     else:
-        yield ok("operator", f"{state}; {renewal.sentence(now)}")
+        yield _lease_finding("operator", renewal, f"{state}; {renewal.sentence}", advice)
     yield from _skew("chart", body, version)
-    holder = renewal.holder if renewal is not None else "the operator"
-    yield _leader(renewal, namespace, advice=f"if {holder} runs outside the cluster, read its log")
+    yield _leader(renewal, namespace, advice=advice)
 
 
 def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Finding]:
@@ -294,7 +300,7 @@ def _read_renewal(cluster: Cluster, namespace: str, now: datetime) -> _Renewal |
         return None
     renewed_at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))
     duration = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
-    return _Renewal(holder, now - renewed_at, renewed_at + duration)
+    return _Renewal(holder, now - renewed_at, renewed_at + duration, now)
 
 
 def _leader(renewal: _Renewal | None, namespace: str, *, advice: str = "") -> Finding:
@@ -304,7 +310,12 @@ def _leader(renewal: _Renewal | None, namespace: str, *, advice: str = "") -> Fi
     if renewal.is_stale:
         message = f"the Lease is stale: {renewal.holder} renewed it {renewal.age_s} s ago"
         return failed("leader", message, advice)
-    return ok("leader", f"{renewal.holder} leads, renewed {renewal.age_s} s ago")
+    return _lease_finding("leader", renewal, renewal.sentence, advice)
+
+
+def _lease_finding(subject: str, renewal: _Renewal, message: str, advice: str) -> Finding:
+    """Return a warning if the Lease has run out: no operator leads until it is renewed."""
+    return warning(subject, message, advice) if renewal.is_over else ok(subject, message)
 
 
 def _spec_fields(model: Any) -> set[str]:

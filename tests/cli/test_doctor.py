@@ -44,7 +44,7 @@ def test_all_is_well(terminal):
         "ok       kinds     all 7 are there, with every field",
         "ok       operator  Deployment/kais-system/kais-operator: 1 of 1 ready",
         f"ok       operator  version {VERSION}",
-        "ok       leader    kais-operator-abc leads, renewed 5 s ago",
+        "ok       leader    kais-operator-abc holds the Lease until 2030-01-01T00:00:10Z",
         "ok       service   StatefulSet/kais-system/kais-knowledge: 1 of 1 ready",
         f"ok       service   version {VERSION}",
         "ok       outbox    empty: nothing waits for the service",
@@ -125,9 +125,38 @@ def test_an_operator_outside_the_cluster_that_renews_its_lease_is_well(terminal)
             " laptop_7 holds the Lease until 2030-01-01T00:00:10Z"
         ),
         f"ok       chart     version {VERSION}",
-        "ok       leader    laptop_7 leads, renewed 5 s ago",
+        "ok       leader    laptop_7 holds the Lease until 2030-01-01T00:00:10Z",
     ]
     assert terminal.out.endswith("12 ok, 0 warnings, 0 failed\n")
+
+
+def test_a_lease_that_has_run_out_and_is_not_stale_yet_is_a_warning(terminal, cluster):
+    cluster.put(objects.lease("2029-12-31T23:59:45.000000Z"))
+    assert terminal.run("doctor") == 0, terminal.out
+    message = "kais-operator-abc held the Lease until 2030-01-01T00:00:00Z"
+    assert terminal.out.splitlines()[4] == f"warning  leader    {message}"
+    assert terminal.out.splitlines()[5].startswith(
+        "                   → kubectl logs -n kais-system"
+    )
+
+
+@pytest.mark.usefixtures("operator_outside")
+def test_a_lease_of_an_operator_outside_that_has_run_out_is_a_warning_wherever_it_is_named(
+    terminal, cluster
+):
+    cluster.put(objects.lease("2029-12-31T23:59:35.000000Z", holder="laptop_7"))
+    assert terminal.run("doctor") == 0, terminal.out
+    advice = "                   → if laptop_7 runs outside the cluster, read its log"
+    assert terminal.out.splitlines()[2:7] == [
+        (
+            "warning  operator  Deployment/kais-system/kais-operator: scaled to 0;"
+            " laptop_7 held the Lease until 2029-12-31T23:59:50Z"
+        ),
+        advice,
+        f"ok       chart     version {VERSION}",
+        "warning  leader    laptop_7 held the Lease until 2029-12-31T23:59:50Z",
+        advice,
+    ]
 
 
 @pytest.mark.parametrize(
