@@ -20,6 +20,8 @@ from kais.resources.field_types import (
     Timestamp,
 )
 
+MAX_ATTEMPTS = 100
+
 
 class MissionPhase(StrEnum):
     """The phase of a mission, for people; no decision depends on it."""
@@ -49,7 +51,9 @@ class Completion(Model):
     review: Review | None = Field(
         default=None, description="Review after the checks. A rejection starts a new attempt."
     )
-    max_attempts: Int = Field(default=3, ge=1, le=100, description="Maximum number of attempts.")
+    max_attempts: Int = Field(
+        default=3, ge=1, le=MAX_ATTEMPTS, description="Maximum number of attempts."
+    )
     timeout: Duration = Field(
         default="10m", description="Time limit for all attempts together, counted from startedAt."
     )

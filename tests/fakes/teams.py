@@ -120,7 +120,10 @@ def pod(fake: FakeWorld, attempt: int = 1, *, status: Body, **metadata: Any) -> 
         "metadata": {
             "name": f"{job['metadata']['name']}-xyz12",
             "namespace": "demo",
-            "labels": template["metadata"]["labels"],
+            "labels": {
+                **template["metadata"]["labels"],
+                "batch.kubernetes.io/job-name": job["metadata"]["name"],
+            },
             "ownerReferences": [owner],
             **metadata,
         },
@@ -160,6 +163,12 @@ def delete_job(fake: FakeWorld, pod: ObjectRef, attempt: int = 1) -> None:
     """Do what a person and the garbage collector do to the Job of an attempt and its pod."""
     fake.cluster.remove(job_ref(attempt))
     terminate(fake, pod)
+
+
+def orphan(fake: FakeWorld, pod: ObjectRef, attempt: int = 1) -> None:
+    """Do what `kubectl delete job --cascade=orphan` does: the pod stays, and has no owner."""
+    fake.cluster.remove(job_ref(attempt))
+    fake.cluster.edit(pod, {"metadata": {"ownerReferences": None}})
 
 
 def container(state: Body) -> Body:

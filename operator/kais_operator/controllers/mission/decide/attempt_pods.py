@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kais import names
+from kais.resources.mission import MAX_ATTEMPTS, Mission
 from kais_operator.planning import children, pod_diagnosis
 from kais_operator.planning.plan import Body
 
@@ -17,6 +19,8 @@ _NOT_CREATED = "FailedCreate"
 """Reason of the Job controller's Event when the API server refuses a pod."""
 NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
+_JOB_NAME = "batch.kubernetes.io/job-name"
+"""Label that the API server adds to the pod template of a Job."""
 _ENDED = ("Succeeded", "Failed")
 """The final phases of a pod."""
 
@@ -26,6 +30,27 @@ def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
     uid = job["metadata"]["uid"]
     pods = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
     return sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+
+
+def of_mission(mission: Mission, pods_seen: Sequence[Body]) -> list[Body]:
+    """Return the pods of the Jobs of a mission, or of an earlier one of its name.
+
+    The Job may be gone, and its pod without an owner. Anyone may create a pod with the label.
+    """
+    job_names = {
+        names.job_name(mission.metadata.name, number + 1) for number in range(MAX_ATTEMPTS)
+    }
+    return [pod for pod in pods_seen if _job_name(pod) in job_names]
+
+
+def _job_name(pod: Body) -> str | None:
+    """Return the name of the Job that controls a pod, or that created it if nothing controls it."""
+    metadata = pod["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["name"]) if owner["kind"] == "Job" else None
+    pod_labels = metadata.get("labels") or {}
+    return str(pod_labels[_JOB_NAME]) if _JOB_NAME in pod_labels else None
 
 
 def refusal(job: Body, events: Sequence[Body]) -> str | None:

@@ -12,9 +12,9 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
-    attempt_pods,
     attempt_record,
     budgets,
+    cost_gate,
     cost_reservations,
     job_manifest,
     knowledge_injection,
@@ -101,7 +101,7 @@ def _too_large(job: Body) -> NotReady | None:
 def _pod_still_running(observed: MissionObserved) -> NotReady | None:
     """Wait for the pods of ended attempts: two pods must not work in one workspace."""
     for pod in observed.pods:
-        if not attempt_pods.has_ended(pod):
+        if cost_gate.may_work(pod):
             namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
             return NotReady(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
     return None

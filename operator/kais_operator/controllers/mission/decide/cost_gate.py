@@ -171,6 +171,14 @@ def never_starts(pod: Body) -> bool:
     return (is_deleted_gated or attempt_pods.has_ended(pod)) and not _is_started(pod)
 
 
+def may_work(pod: Body) -> bool:
+    """Whether a pod may use its workspace now or later, if its Job is gone.
+
+    Nobody opens the gate of such a pod, and nothing may delete it.
+    """
+    return not (attempt_pods.has_ended(pod) or _is_gated(pod))
+
+
 def _is_gated(pod: Body) -> bool:
     return any(_is_ours(gate) for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
 

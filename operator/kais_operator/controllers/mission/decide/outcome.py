@@ -17,10 +17,10 @@ from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
-    attempt_pods,
     attempt_record,
     attempt_state,
     check_results,
+    cost_gate,
     cost_reservations,
     entrypoint,
     knowledge_injection,
@@ -146,7 +146,7 @@ def _report_deadline(observed: MissionObserved, restarting: Attempt) -> datetime
     attempts = observed.history.with_restarting(observed.history.attempts)
     limit = deadline(observed.mission, attempts) or restarting.started_at
     ends_at = _pods_end_at(observed)
-    is_working = any(not attempt_pods.has_ended(pod) for pod in observed.pods) and ends_at is None
+    is_working = any(map(cost_gate.may_work, observed.pods)) and ends_at is None
     return limit + JOB_STATUS_GRACE if is_working else max(limit, ends_at or limit)
 
 
@@ -155,7 +155,7 @@ def _pods_end_at(observed: MissionObserved) -> datetime | None:
     ends = [
         attempt_state.parse_time(pod["metadata"].get("deletionTimestamp"))
         for pod in observed.pods
-        if not attempt_pods.has_ended(pod)
+        if cost_gate.may_work(pod)
     ]
     terminating = [each for each in ends if each is not None]
     return max(terminating) if terminating and len(terminating) == len(ends) else None

@@ -333,7 +333,9 @@ async def _pods(
     if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
         return await _service_pods(world, cell, fresh=fresh)
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
-    return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
+    namespace = mission.metadata.namespace
+    pods = await world.cluster.list("Pod", namespace, labels=selector, fresh=fresh)
+    return attempt_pods.of_mission(mission, pods)
 
 
 async def _service_pods(world: World, cell: Cell, *, fresh: bool) -> Sequence[Body]:

@@ -147,6 +147,64 @@ async def test_no_job_starts_while_a_pod_of_an_earlier_mission_of_that_name_work
 
 
 @TASK
+async def test_no_second_job_starts_while_an_orphaned_pod_of_the_first_works(
+    task: Body | None,
+) -> None:
+    fake, pod = await working(task)
+    teams.orphan(fake, pod)
+    await teams.settle(restarted(fake))
+    assert fake.cluster.refs("Job") == []
+    assert condition(fake, "Started")[2] == "Pod/demo/pod-a has not ended yet"
+    fake.cluster.set_status(pod, {"phase": "Failed"})
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [teams.job_ref()]
+
+
+async def test_orphaned_pod_whose_gate_nobody_opens_holds_no_attempt_back() -> None:
+    fake = await mission_with_job()
+    pod = teams.gated_pod(fake, "a")
+    teams.orphan(fake, pod)
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [teams.job_ref()]
+
+
+async def test_orphaned_gated_pod_of_an_earlier_mission_of_that_name_holds_nothing_back() -> None:
+    fake = await mission_with_job()
+    pod = teams.gated_pod(fake, "a")
+    fake.cluster.edit(MISSION, {"metadata": {"finalizers": []}})
+    fake.cluster.remove(MISSION)
+    teams.orphan(fake, pod)
+    fake.cluster.put(teams.work(budget={"maxCost": 0.5}))
+    await teams.settle(restarted(fake))
+    assert fake.cluster.refs("Job") == [teams.job_ref()]
+
+
+LABELLED = {labels.MISSION: "doctor", labels.MANAGED_BY: labels.MANAGER}
+OWNERS = {
+    "nothing": [],
+    "a ReplicaSet": [{"kind": "ReplicaSet", "name": "doctor-a1", "uid": "r", "controller": True}],
+    "another Job": [{"kind": "Job", "name": "doctor", "uid": "j", "controller": True}],
+}
+
+
+@pytest.mark.parametrize("owners", OWNERS.values(), ids=OWNERS)
+async def test_pod_of_somebody_else_with_the_label_of_a_mission_holds_nothing_back(
+    owners: list[Body],
+) -> None:
+    metadata = {"name": "mine", "namespace": "demo", "uid": "m", "labels": LABELLED}
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "ownerReferences": owners},
+        "status": teams.running(),
+    }
+    fake = fake_world(teams.team(), teams.work(), foreign)
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [teams.job_ref()]
+
+
+@TASK
 async def test_job_of_somebody_else_with_the_name_of_the_deleted_one_is_named(
     task: Body | None,
 ) -> None:
