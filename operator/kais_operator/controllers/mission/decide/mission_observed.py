@@ -65,12 +65,14 @@ class AskingPod:
     Attributes:
         process: the latest command; None before the first.
         reported: the calls that it printed.
+        has_reported: whether it printed its calls, possibly none.
         problem: why its output cannot be used.
     """
 
     container: RunningContainer
     process: Process | None = None
     reported: tuple[CallApproval, ...] = ()
+    has_reported: bool = False
     problem: str | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kais import conditions, labels
 from kais.agent_results import AgentUsage
-from kais.approvals import MAX_APPROVALS
+from kais.approvals import MAX_APPROVALS, CallApproval
 from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.resources.check import CheckResult, CheckStatus, ReviewResult, ReviewStatus
@@ -40,6 +40,7 @@ from kais_operator.controllers.mission.decide.evaluated_mission import (
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import costs
 
+_WORKING = (State.WAITING, State.RUNNING)
 _RESULT_LIMIT = 4096
 _REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
 
@@ -71,7 +72,7 @@ def status_of(
         result_truncated=last.is_truncated if last is not None and has_result else None,
         checks=_check_results(evaluated, last),
         review=_review(evaluated, summaries),
-        approvals=_approvals(last),
+        approvals=_approvals(evaluated, last),
         history=[
             *_previous_runs(mission),
             *(_history_entry(summary, run_outcome) for summary in summaries),
@@ -118,9 +119,41 @@ def _artifacts(last: AttemptSummary | None) -> list[ArtifactRef]:
     ]
 
 
-def _approvals(last: AttemptSummary | None) -> list[CallApprovalStatus]:
+def _approvals(
+    evaluated: EvaluatedMission, last: AttemptSummary | None
+) -> list[CallApprovalStatus]:
     """Return the tool calls of the latest attempt that wait for a person, or were decided."""
-    calls = last.approvals[-MAX_APPROVALS:] if last is not None else ()
+    restarting = evaluated.observed.history.restarting
+    if evaluated.run_outcome is None and restarting is not None:
+        last = attempt_record.summarise(restarting)
+    calls = last.approvals if last is not None else ()
+    listed = [*_unreported_calls(evaluated, last), *_call_statuses(calls)]
+    return listed[-MAX_APPROVALS:]
+
+
+def _unreported_calls(
+    evaluated: EvaluatedMission, last: AttemptSummary | None
+) -> list[CallApprovalStatus]:
+    """Return the waiting calls of the last status until the pod of a Task reports which wait.
+
+    A new pod asks for the same calls, so people can decide before it does.
+    """
+    status, asking = evaluated.mission.status, evaluated.observed.asking_pod
+    if last is None or evaluated.run_outcome is not None or last.state not in _WORKING:
+        return []
+    is_same = (status.run_id, status.attempt) == (evaluated.run_id, last.number)
+    is_task = last.message_id is None and not last.is_exec and last.exit_code is None
+    if not is_same or not is_task or (asking is not None and asking.has_reported):
+        return []
+    reported = {call.call for call in last.approvals}
+    return [
+        call
+        for call in status.approvals or ()
+        if call.outcome is None and call.call not in reported
+    ]
+
+
+def _call_statuses(calls: Sequence[CallApproval]) -> list[CallApprovalStatus]:
     return [
         CallApprovalStatus(
             call=call.call,

@@ -80,7 +80,7 @@ def read_output(container: RunningContainer, process: Process, text: str) -> Ask
     entries = values[-approvals.MAX_APPROVALS :] if isinstance(values, list) else []
     calls = (_parse_call(entry) for entry in entries)
     reported = tuple(call for call in calls if call is not None)
-    return AskingPod(container, process, reported, problem)
+    return AskingPod(container, process, reported, has_reported=True, problem=problem)
 
 
 def _parse_call(entry: Any) -> CallApproval | None:

@@ -230,6 +230,39 @@ async def test_denial_holds_for_a_new_pod() -> None:
     assert [each["outcome"] for each in passed_on(fake)] == ["denied"]
 
 
+@pytest.mark.parametrize("is_decided", [True, False])
+@pytest.mark.parametrize("operator", ["the same", "another"])
+async def test_calls_stay_in_the_status_while_their_attempt_waits_to_start_again(
+    is_decided: bool, operator: str
+) -> None:
+    fake = await waiting()
+    if is_decided:
+        await decide(fake)
+    calls = status(fake)["approvals"]
+    teams.delete_job(fake, ObjectRef("Pod", "demo", "doctor-a1-xyz12"))
+    fake = restarted(fake) if operator == "another" else fake
+    await teams.settle(fake)
+    assert (fake.cluster.refs("Job"), status(fake)["approvals"]) == ([], calls)
+    fake.cluster.vanish(ObjectRef("Pod", "demo", "doctor-a1-xyz12"))
+    await teams.settle(fake)
+    assert (fake.cluster.refs("Job"), status(fake)["approvals"]) == ([teams.job_ref()], calls)
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+async def test_calls_stay_in_the_status_until_the_pod_that_replaces_theirs_asks(
+    is_decided: bool,
+) -> None:
+    fake = await waiting()
+    if is_decided:
+        await decide(fake)
+    calls = status(fake)["approvals"]
+    await replaced(fake)
+    assert status(fake)["approvals"] == calls
+    await printed(fake, pod="b")
+    reported = status(fake).get("approvals", [])
+    assert reported == (calls if is_decided else [])
+
+
 def since(fake: FakeWorld, attempt: int) -> str:
     task = fake.cluster.read(teams.job_ref(attempt))["spec"]["template"]["spec"]["containers"][0]
     return next(each["value"] for each in task["env"] if each["name"] == "KAIS_CALLS_SINCE")
