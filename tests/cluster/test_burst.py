@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kais_operator.manager import workqueue
 from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.cluster.processes import Cluster, Operator, Start, wait_for
 
@@ -190,15 +191,46 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
     ]
 
 
-def test_the_operator_after_one_that_was_killed_in_a_burst_writes_what_that_one_held(
-    cluster: Cluster, start: Start
-) -> None:
+def instances_without_event(cluster: Cluster) -> set[str]:
+    """Return the instances that have a status, and lack the Event of the same reconcile."""
+    reported = {
+        event["involvedObject"]["name"]
+        for event in cluster.items("events")
+        if event["involvedObject"]["kind"] == "BlueprintInstance"
+    }
+    named = {
+        body["metadata"]["name"]
+        for body in cluster.items("blueprintinstances")
+        if body.get("status")
+    }
+    return named - reported
+
+
+@pytest.fixture
+def holding(cluster: Cluster, start: Start) -> tuple[Operator, set[str]]:
+    """Start a burst; return the operator in the middle of it, and instances whose Events wait."""
     operator = start()
     operator.wait_ready()
     create_burst(cluster)
     wait_for(lambda: len(cluster.items("cells")) >= USES, subject="half of the cells", within_s=240)
-    operator.kill()
-    held = [body for body in cluster.items("cells") if not body.get("status")]
-    assert held
+    held = instances_without_event(cluster)
+    assert len(held) > workqueue.WORKERS, "the others are in a reconcile that may write their Event"
+    return operator, held
+
+
+def test_the_operator_after_one_that_was_killed_in_a_burst_writes_what_that_one_held(
+    cluster: Cluster, start: Start, holding: tuple[Operator, set[str]]
+) -> None:
+    holding[0].kill()
+    assert [body for body in cluster.items("cells") if not body.get("status")]
     start(name="again").wait_ready()
     wait_for(lambda: is_all_applied(cluster), subject="everything is applied", within_s=240)
+
+
+def test_an_operator_that_is_asked_to_stop_in_a_burst_writes_the_events_that_it_held(
+    cluster: Cluster, holding: tuple[Operator, set[str]]
+) -> None:
+    operator, held = holding
+    assert operator.end() == 0
+    written = held - instances_without_event(cluster)
+    assert len(written) > workqueue.WORKERS, f"{len(written)} of {len(held)}"

@@ -6,8 +6,9 @@
 
 All of it is created or cleared for each session, so that no state of an earlier one is left.
 
-On SIGTERM the session drains: running reconciles get `DRAIN_TIMEOUT_S` and are then cancelled. The
-Lease is released next, because another operator waits for it, and the watches close last.
+On SIGTERM the session drains: running reconciles, and the Events that wait for the end of a
+backlog, get `DRAIN_TIMEOUT_S` and are then cancelled. The Lease is released next, because another
+operator waits for it, and the watches close last. A session whose Lease is lost writes nothing.
 """
 
 from __future__ import annotations
@@ -245,10 +246,16 @@ class LeaderSession:
         self.queue.add(key)
 
     async def _drain(self, queue_task: asyncio.Task[None]) -> None:
-        """Start no more reconciles, and wait for the running ones."""
+        """Start no more reconciles, wait for the running ones, and write the Events that wait."""
         logger.info("stopping: waiting for running reconciles")
         self.queue.stop()
-        await asyncio.wait([queue_task], timeout=DRAIN_TIMEOUT_S)
+        events_task = asyncio.create_task(self._reconciler.write_held_events())
+        await asyncio.wait([queue_task, events_task], timeout=DRAIN_TIMEOUT_S)
+        if events_task.cancel():
+            await asyncio.gather(events_task, return_exceptions=True)
+            logger.warning("stopping: some Events were not written in time")
+        else:
+            events_task.result()
 
     # What queues keys
 

@@ -43,6 +43,8 @@ mark, ledger, status.
 """
 FORBIDDEN_EVENT_PERIOD_S = 1800.0
 """A lasting refusal is reported again: the API server keeps Events for an hour."""
+_EVENT_WRITERS = 8
+"""Events that an operator which ends writes at once; arbitrary, reconciles still run."""
 RELEASE_DELAY_S = 0.1
 """Delay of keys whose status waited for the end of a backlog: as delayed keys they are no backlog
 of their own, and children come before their parents."""
@@ -94,6 +96,7 @@ class Reconciler:
         self._forbidden: dict[ObjectRef, tuple[str, float]] = {}
         self._status_debounce = StatusDebounce(world.clock.monotonic, backlog_age_s=backlog_age_s)
         self._event_debounce = EventDebounce(world.clock.monotonic, backlog_age_s=backlog_age_s)
+        self._is_ending = False
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Reconcile a key; returns the seconds to the next time, None to wait for an event.
@@ -153,13 +156,28 @@ class Reconciler:
         events = [
             event for pending in self._pending_events.get(key, ()) for event in pending.events
         ]
-        is_urgent = not events or any(event.type == "Warning" for event in events)
+        is_warning = any(event.type == "Warning" for event in events)
+        is_urgent = not events or is_warning or self._is_ending
         remaining_s = self._event_debounce.remaining_s(key, is_urgent=is_urgent)
         if remaining_s > 0:
             self._requeue(key, remaining_s)
             return
+        await self._emit_events(key)
+
+    async def _emit_events(self, key: ObjectRef) -> None:
         for pending in self._pending_events.pop(key, ()):
             await executor.emit_events(Plan(pending.events), pending.involved, self._world)
+
+    async def write_held_events(self) -> None:
+        """Write the Events that wait for the end of a backlog, and hold none from now on."""
+        self._is_ending = True
+        keys = iter(tuple(self._pending_events))
+
+        async def write() -> None:
+            for key in keys:
+                await self._emit_events(key)
+
+        await asyncio.gather(*(write() for _ in range(_EVENT_WRITERS)))
 
     def _log_failure(self, key: ObjectRef, exc: Exception) -> None:
         level = errors.log_level(exc, otherwise=logging.INFO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from kais_operator.informer.cache import Cache
 from kais_operator.manager import leader_tasks
-from kais_operator.planning.plan import ObjectRef, RunInContainer
+from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan, RunInContainer
+from tests.fakes.reconcilers import reconciler_of
 from tests.fakes.world import FakeWorld, fake_world
 
 
@@ -34,11 +36,10 @@ def fake() -> FakeWorld:
     return fake_world()
 
 
-@pytest.fixture
-async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
+def session_of(fake: FakeWorld) -> leader_tasks.LeaderSession:
     unused: Any = None
     metrics: Any = SimpleNamespace(record_reconcile=None)
-    leader_session = leader_tasks.LeaderSession(
+    return leader_tasks.LeaderSession(
         leader_tasks.ManagerDependencies(
             fake.world,
             fake.sync_state,
@@ -51,6 +52,11 @@ async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
             unused,
         )
     )
+
+
+@pytest.fixture
+async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
+    leader_session = session_of(fake)
     ear: Any = Ear()
     leader_session._event_handler = ear
     leader_session._loop = asyncio.get_running_loop()
@@ -107,3 +113,70 @@ async def test_refusals_of_an_earlier_session_are_forgotten(
     fake.world.write_refusals.note(mission, "exceeded quota")
     await term.run(nothing(), asyncio.Event())
     assert fake.world.write_refusals.refusal(mission) is None
+
+
+KEYS = [ObjectRef("Formation", "demo", f"f-{number}") for number in range(3)]
+EVENT = EmitEvent("Normal", "Begun", "it begins")
+
+
+@pytest.fixture
+async def ending(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Awaitable[None]]:
+    """Return a function that runs a session until its end, in which Events wait."""
+    for key in KEYS:
+        metadata = {"name": key.name, "namespace": "demo", "uid": key.name, "resourceVersion": "1"}
+        fake.cluster.put({"apiVersion": "kais.io/v1", "kind": key.kind, "metadata": metadata})
+
+    async def run(lease_lost: asyncio.Event, stop: asyncio.Event) -> None:
+        status: Body = {"conditions": []}
+        reconciler = reconciler_of(
+            fake, lambda _: Plan((EVENT,), status=status), backlog_age_s=lambda: 5.0
+        )
+        for key in KEYS:
+            await reconciler(key)
+        session = session_of(fake)
+        session._reconciler = reconciler
+        monkeypatch.setattr(session, "_watch", asyncio.Event().wait)
+        monkeypatch.setattr(session, "_background_tasks", lambda: [session.queue.run()])
+        running = asyncio.create_task(session.run(until(lease_lost), stop))
+        await asyncio.sleep(0)
+        assert fake.cluster.events == []
+        lease_lost.set() if not stop.is_set() else None
+        await running
+
+    return run
+
+
+async def until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@pytest.mark.simulated_time
+async def test_events_that_wait_are_written_when_the_operator_is_asked_to_stop(ending, fake):
+    await ending(asyncio.Event(), set_event())
+    assert [event["reason"] for event in fake.cluster.events] == ["Begun"] * len(KEYS)
+
+
+@pytest.mark.simulated_time
+async def test_events_that_wait_are_not_written_when_the_lease_is_lost(ending, fake):
+    await ending(asyncio.Event(), asyncio.Event())
+    assert fake.cluster.events == []
+
+
+@pytest.mark.simulated_time
+async def test_events_that_wait_delay_the_end_of_an_operator_no_longer_than_reconciles_do(
+    ending, fake, monkeypatch, caplog
+):
+    monkeypatch.setattr(fake.cluster, "emit", lambda *_, **__: asyncio.Event().wait())
+    started_at = asyncio.get_running_loop().time()
+    await ending(asyncio.Event(), set_event())
+    passed_s = asyncio.get_running_loop().time() - started_at
+    assert passed_s == pytest.approx(leader_tasks.DRAIN_TIMEOUT_S)
+    assert "some Events were not written in time" in caplog.text

@@ -302,6 +302,19 @@ async def test_events_wait_for_the_end_of_a_backlog(fakes):
     assert len(fakes.cluster.events) == 1
 
 
+async def test_an_operator_that_ends_writes_the_events_that_wait_and_holds_no_more(fakes):
+    passes = Backlog(5.0).of(fakes, {}, decide=lambda _: Plan((EVENT,), status=says()))
+    await passes(KEY)
+    assert fakes.cluster.events == []
+    await passes.write_held_events()
+    assert [event["about"] for event in fakes.cluster.events] == [KEY]
+    other = has_status(fakes, "Formation", waits())
+    await passes(other)
+    assert [event["about"] for event in fakes.cluster.events] == [KEY, other]
+    await passes.write_held_events()
+    assert len(fakes.cluster.events) == 2
+
+
 async def test_the_end_of_a_backlog_brings_events_that_waited_for_it(fakes):
     key = has_status(fakes, "Formation", says())
     backlog = Backlog(5.0)
