@@ -67,6 +67,10 @@ class FactStore(Protocol):
         """Return a visible fact in any lifecycle state, as it is now or as it was at `known_at`."""
         ...
 
+    def readable_facts(self, fact_ids: Sequence[str], view: View) -> frozenset[str]:
+        """Return the ids of those facts that are visible, in any lifecycle state."""
+        ...
+
     def current_versions(self, fact_ids: Sequence[str], view: View) -> Mapping[str, Fact]:
         """Return the visible live version of each fact that has one, by the id that was given.
 

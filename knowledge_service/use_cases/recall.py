@@ -421,6 +421,7 @@ def _store_receipt(
 
 
 def _is_readable(store: Store, answer: Recalled, view: View) -> bool:
-    return all(view.can_read(scope) for scope in answer.scopes) and all(
-        store.fact(fact.id, view) for fact in answer.facts
+    fact_ids = [fact.id for fact in answer.facts]
+    return all(view.can_read(scope) for scope in answer.scopes) and (
+        store.readable_facts(fact_ids, view).issuperset(fact_ids)
     )

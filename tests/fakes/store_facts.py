@@ -92,6 +92,10 @@ class Facts(Links):
         is_seen = all(view.can_read_fact(item.scope, item.review) for item in (row.fact, then))
         return then if is_seen else None
 
+    def readable_facts(self, fact_ids: Sequence[str], view: View) -> frozenset[str]:
+        self._check()
+        return frozenset(fact_id for fact_id in fact_ids if self.fact(fact_id, view))
+
     def current_versions(self, fact_ids: Sequence[str], view: View) -> Mapping[str, Fact]:
         self._check()
         return {

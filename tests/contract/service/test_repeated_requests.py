@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -189,3 +191,40 @@ async def test_repeated_recall_returns_no_fact_that_was_rejected_since_to_an_age
     assert [fact.id for fact in first.facts] == [fact_id]
     await connect("keeper").reject(fact_id, REASON)
     assert (await ada.recall(recall, idempotency_key=KEY)).facts == ()
+
+
+class CountedStore:
+    """A store that counts the calls of its methods."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
+            return value(*args, **kwargs)
+
+        return call
+
+
+async def test_repeated_recall_checks_its_facts_in_one_read(connect: Connect, store: Store) -> None:
+    counted: Any = CountedStore(store)
+    ada, recall = connect_ada(counted, READS_TEAM), RecallIn(query="rain", limit=20)
+    calls = []
+    for number in range(12):
+        fact = FactIn(content=f"rain in the district number {number}", scope=TEAM)
+        await connect("operator").remember(fact)
+        if number not in (1, 11):
+            continue
+        key = f"k-{number}"
+        first = await ada.recall(recall, idempotency_key=key)
+        assert len(first.facts) == number + 1
+        counted.calls.clear()
+        assert await ada.recall(recall, idempotency_key=key) == first
+        calls.append(dict(counted.calls))
+    assert calls[0] == calls[1]

@@ -6,7 +6,7 @@ import pytest
 
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, PreviouslyRetracted
-from knowledge_service.ports import IdempotencyKey, Listing, Store
+from knowledge_service.ports import ActionContext, IdempotencyKey, Listing, Store
 from tests.contract.store.conftest import Time
 from tests.knowledge_builders import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
@@ -206,6 +206,23 @@ class TestListing:
 
 
 class TestRepeats:
+    def test_readable_facts_are_those_that_are_visible_in_any_state(self, store: Store) -> None:
+        stored = store.remember(
+            [new_fact("live"), new_fact("closed"), new_fact("hidden", OTHER), new_fact("rejected")],
+            actor=PERSON,
+        )
+        ids = [each.fact_id for each in stored]
+        live, closed, _, rejected = ids
+        context = ActionContext(PERSON, "because")
+        store.retract(closed, context)
+        store.reject(rejected, context)
+        assert store.readable_facts([*ids, "unknown"], VIEW) == {live, closed, rejected}
+        agent = View(LEAD, drafts=False)
+        assert store.readable_facts(ids, agent) == {live, closed}
+        assert store.readable_facts(ids, ALL) == set(ids)
+        for view in (VIEW, agent, ALL):
+            assert store.readable_facts(ids, view) == {i for i in ids if store.fact(i, view)}
+
     def test_same_key_and_body_get_the_first_answer(self, store: Store) -> None:
         first_key = IdempotencyKey("ada", "key-1", "body-a")
         first = store.remember([new_fact("a")], actor=PERSON, idempotency_key=first_key)

@@ -15,6 +15,7 @@ from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import corrections, dry_run, names
 from knowledge_service.ports import ActionContext, Actor, IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.repositories import (
     base,
     fact_batch_writes,
@@ -26,6 +27,8 @@ from knowledge_service.store.sqlite.repositories.fact_unit_of_work import Sqlite
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[CorrectionResult] = TypeAdapter(CorrectionResult)
 _BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+_ACCESS_BY_IDS = f"""SELECT f.id, s.path, f.review {fact_rows.FROM}
+  WHERE f.id IN (SELECT value FROM json_each(?1)) AND s.retired_at IS NULL"""
 # A reader without drafts does not see facts that were rejected since, either.
 _BY_ID_THEN = f"""{fact_rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
   AND f.recorded_at <= ?2 AND (?3 OR f.review NOT IN {fact_rows.UNREVIEWED})"""
@@ -71,6 +74,14 @@ class Facts(base.SqliteRepository):
             for fact in fact_rows.facts(connection, *query):
                 return fact if view.can_read_fact(fact.scope, fact.review) else None
         return None
+
+    def readable_facts(self, fact_ids: Sequence[str], view: View) -> frozenset[str]:
+        """Return the ids of visible facts."""
+        with self._readers.snapshot() as connection:
+            rows: Any = connection.execute(_ACCESS_BY_IDS, (json_list(list(fact_ids)),))
+            return frozenset(
+                fact_id for fact_id, scope, review in rows if view.can_read_fact(scope, review)
+            )
 
     def current_versions(self, fact_ids: Sequence[str], view: View) -> Mapping[str, Fact]:
         """Return the live version of each fact."""
