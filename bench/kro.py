@@ -14,10 +14,12 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,8 +46,9 @@ _SAME_NAMESPACE = "${schema.metadata.namespace}"
 _GRAPHS = "/apis/kro.run/v1alpha1/resourcegraphdefinitions"
 _REQUESTS_HEAD = ("client", "operator", "instances", "requests", "of these")
 _HEAD = (
-    *("operator", "instances", "load before", "instances/s", "all workloads s"),
-    *("applied p50 s", "API requests each", "CPU ms each", "RSS MiB", "peak MiB"),
+    *("operator", "instances", "load before", "instances/s", "lowest - highest"),
+    *("all workloads s", "applied p50 s", "API requests each", "CPU ms each"),
+    *("RSS MiB", "peak MiB"),
 )
 
 
@@ -294,17 +297,56 @@ async def _measure_kais(
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """What one operator did with one burst."""
+class Measured:
+    """What one operator did with one burst; `figures` are those of the table after `name`."""
 
     name: str
     count: int
-    row: list[object]
+    figures: Sequence[object]
     used: shares.Shares
     restart: Sequence[object] = ()
 
 
-def _measure_all(program: Path, crds: Path, count: int, realms: int) -> Iterator[_Measured]:
+def median_of_rounds(rounds: Sequence[Measured]) -> Measured:
+    """The medians of an operator's rounds with one count, and its lowest and highest rate."""
+    first = rounds[0]
+    load, rate, *others = _medians([one.figures for one in rounds])
+    rates = sorted(float(str(one.figures[1])) for one in rounds)
+    cpu_s = {
+        name: statistics.median(one.used.cpu_s.get(name, 0.0) for one in rounds)
+        for name in first.used.cpu_s
+    }
+    kinds = {kind for one in rounds for kind in one.used.requests}
+    requests = {
+        kind: round(statistics.median(one.used.requests[kind] for one in rounds)) for kind in kinds
+    }
+    return Measured(
+        first.name,
+        first.count,
+        [load, rate, f"{rates[0]:.1f} - {rates[-1]:.1f}", *others],
+        shares.Shares(cpu_s, Counter(requests)),
+        _medians([one.restart for one in rounds]),
+    )
+
+
+def _medians(rows: Sequence[Sequence[object]]) -> list[str]:
+    """The median of each column; of `a + b` each part, with the decimals of the first row."""
+    return [
+        " + ".join(_median(parts) for parts in zip(*map(_parts, column), strict=True))
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _parts(value: object) -> list[str]:
+    return str(value).split(" + ")
+
+
+def _median(texts: Sequence[str]) -> str:
+    decimals = len(texts[0].partition(".")[2])
+    return f"{statistics.median(float(text.replace(',', '')) for text in texts):,.{decimals}f}"
+
+
+def _measure_all(program: Path, crds: Path, count: int, realms: int) -> Iterator[Measured]:
     kro = partial(_measure_one_kro, program, crds, count, realms)
     yield kro("kro, least leaves", _least_leaves())
     load = _load()
@@ -315,8 +357,8 @@ def _measure_all(program: Path, crds: Path, count: int, realms: int) -> Iterator
         with operator() as restarted:
             restart = asyncio.run(control_plane.measure_restart(cluster, restarted.pid, count))
     _, rate, workloads_s, p50_s, _, _, requests, cpu_ms, *memory = measured
-    row = ["kais", count, load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
-    yield _Measured("kais", count, row, used, restart)
+    figures = [load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
+    yield Measured("kais", count, figures, used, restart)
     yield kro("kro, leaves of kais", leaves)
 
 
@@ -327,11 +369,16 @@ def _measure_one_kro(
     realms: int,
     name: str,
     leaves: Sequence[Mapping[str, object]],
-) -> _Measured:
+) -> Measured:
     load = _load()
     with kro_plane(program, crds) as (cluster, process_id):
         row, used = asyncio.run(_measure_kro(cluster, process_id, count, leaves, realms))
-    return _Measured(name, count, [name, count, load, *row], used)
+    return Measured(name, count, [load, *row], used)
+
+
+def _printed(one: Measured) -> Measured:
+    print(one.name, one.count, *one.figures, sep=" | ", file=sys.stderr, flush=True)
+    return one
 
 
 def run(arguments: Sequence[str] = ()) -> str:
@@ -339,28 +386,34 @@ def run(arguments: Sequence[str] = ()) -> str:
     parser = argparse.ArgumentParser(prog="python -m bench kro")
     parser.add_argument("--instances", type=int, nargs="+", default=control_plane.BURSTS)
     parser.add_argument("--realms", type=int, default=1, help="namespaces with the instances")
+    parser.add_argument("--rounds", type=int, default=1, help="of all operators, for each count")
     parser.add_argument("--version", default=VERSION, help="of kro's Go module")
     options = parser.parse_args(arguments)
     program, crds = build(options.version)
-    measured: list[_Measured] = []
+    measured: list[Measured] = []
     for count in options.instances:
-        for one in _measure_all(program, crds, count, options.realms):
-            measured.append(one)
-            print(*one.row, sep=" | ", file=sys.stderr, flush=True)
+        rounds = [
+            [_printed(one) for one in _measure_all(program, crds, count, options.realms)]
+            for _ in range(options.rounds)
+        ]
+        measured += [median_of_rounds(of_one) for of_one in zip(*rounds, strict=True)]
     cpu = [[one.name, one.count, *shares.cpu_row(one.used, one.count)] for one in measured]
     requests = [
         (client, one.name, one.count, *shares.request_row(one.used, one.count, client))
         for one in measured
         for client in (shares.OPERATOR, shares.CONTROLLERS)
     ]
+    medians = (
+        "" if options.rounds == 1 else f"Figures are medians of {options.rounds} rounds in turn. "
+    )
     spread = "" if options.realms == 1 else f", {options.realms} realms"
     return (
         f"## kais beside kro {options.version}{spread}\n\n"
-        f"kro has {_WORKERS} workers and {_QPS:,} requests a second. An instance of kro is "
-        f"{_LEAVES} leaves, the least that the team needs or the same leaves that kais made; one "
-        "of kais has a Formation, two Cells, their status and the ledger on top. kais' processor "
-        "time is that of operator and rendering.\n\n"
-        f"{table(_HEAD, [one.row for one in measured])}\n\n"
+        f"{medians}kro has {_WORKERS} workers and {_QPS:,} requests a second. An instance "
+        f"of kro is {_LEAVES} leaves, the least that the team needs or the same leaves that kais "
+        "made; one of kais has a Formation, two Cells, their status and the ledger on top. kais' "
+        "processor time is that of operator and rendering.\n\n"
+        f"{table(_HEAD, [[one.name, one.count, *one.figures] for one in measured])}\n\n"
         "Processor time for one instance until all is settled, in milliseconds, by process:\n\n"
         f"{table(shares.HEAD, cpu)}\n\n"
         "Requests for one instance by the audit log, watches apart:\n\n"

@@ -103,6 +103,39 @@ def test_a_leaf_of_kais_is_a_template_of_kro_without_what_the_control_plane_wrot
     }
 
 
+CREATED_CELLS = (shares.OPERATOR, "create", "cells")
+
+
+def measured(
+    rate: str, cpu: str, etcd_s: float, creates: int, restart: list[object]
+) -> kro.Measured:
+    figures = ["1.0", rate, "9.0", "1.00", "12.3", cpu, "110", "120"]
+    requests = Counter({CREATED_CELLS: creates})
+    return kro.Measured("kais", 100, figures, shares.Shares({"etcd": etcd_s}, requests), restart)
+
+
+def test_rounds_of_a_burst_are_their_medians_and_the_range_of_the_rates() -> None:
+    rounds = [
+        measured("12.5", "40 + 1", 2.0, 200, [100, "0.9", "1,000"]),
+        measured("8.1", "61 + 3", 4.0, 203, [100, "2.0", "1,300"]),
+        measured("11.0", "45 + 2", 3.0, 201, [100, "1.0", "900"]),
+    ]
+    median = kro.median_of_rounds(rounds)
+    assert (median.name, median.count) == ("kais", 100)
+    expected = ["1.0", "11.0", "8.1 - 12.5", "9.0", "1.00", "12.3", "45 + 2", "110", "120"]
+    assert median.figures == expected
+    assert median.used == shares.Shares({"etcd": 3.0}, Counter({CREATED_CELLS: 201}))
+    assert median.restart == ["100", "1.0", "1,000"]
+
+
+def test_a_single_round_is_its_own_median() -> None:
+    one = measured("12.5", "40 + 1", 2.0, 200, [])
+    median = kro.median_of_rounds([one])
+    assert median.figures[1:3] == ["12.5", "12.5 - 12.5"]
+    assert median.used == one.used
+    assert list(median.restart) == []
+
+
 def test_instances_are_spread_over_as_many_namespaces_as_there_are_realms() -> None:
     assert api.namespaces(1) == ("bench",)
     assert api.namespaces(3) == ("bench", "bench-1", "bench-2")
