@@ -8,8 +8,9 @@ controllers of Kubernetes fall behind in a burst.
 While there is a backlog, that is while new objects wait for the operator, creating comes before
 reporting: a status that only shows progress waits for the end of the backlog, and is merged with
 those after it. Events that are no warnings wait as well. Readiness, its loss, outcomes and errors
-are always written at once, and so is every status but a first one when there is no backlog. What is
-held is not stored: another operator decides the same status again, and Events only repeat it.
+are always written at once, and so is every status but a first one when there is no backlog. A
+parent that has just created its children is not even decided again until then. What is held is not
+stored: another operator decides the same status again, and Events only repeat it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from kais.reasons import WARNING_REASONS, Reason
 from kais.resources.formation import FormationPhase
-from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.planning.plan import Body, Create, ObjectRef, Plan
 
 DEBOUNCE_S: Mapping[str, float] = {"Cell": 3.0, "Formation": 4.0}
 """After this, a cell's pod has a name or is ready, and the cells of a formation have reported."""
@@ -33,6 +34,8 @@ BACKLOG_DEBOUNCE_S = 60.0
 _BEFORE_FIRST = frozenset({"Cell", "Formation"})
 _IN_BACKLOG = _BEFORE_FIRST | {"BlueprintInstance"}
 """Kinds whose progress waits; an instance reports first that its team is stored."""
+_LAST_CHILDREN = {"Cell": "Deployment", "Formation": "Cell"}
+"""By the kind of a parent, the children after whose creation it only waits for them."""
 _PROGRESS_REASONS = frozenset(
     {
         Reason.DELETING,
@@ -116,6 +119,17 @@ class StatusDebounce(_Debounce):
         previous = observed.get("status") or {}
         return self._wait_s(key, self._debounce_s(key.kind, previous, status or {}))
 
+    def after_creation_s(self, key: ObjectRef, observed: Body, plan: Plan) -> float:
+        """Return how long an object need not be decided again whose children were just created.
+
+        In a backlog its next decision could only be a first status that is held back. 0 if it must
+        be decided at once.
+        """
+        is_first = not observed.get("status") and _creates_last_children(key.kind, plan)
+        if not is_first or not self._is_behind() or not _is_only_waiting(plan.status or {}):
+            return 0.0
+        return self._wait_s(key, BACKLOG_DEBOUNCE_S)
+
     def _debounce_s(self, kind: str, previous: Body, status: Body) -> float:
         """Return how long this status may wait from the moment on when it could be written."""
         if kind not in _IN_BACKLOG or status == previous or not _is_progress(previous, status):
@@ -126,6 +140,11 @@ class StatusDebounce(_Debounce):
             return 0.0
         delays = DEBOUNCE_S if _have_children_reported(status) else UNREPORTED_DEBOUNCE_S
         return delays.get(kind, 0.0)
+
+
+def _creates_last_children(kind: str, plan: Plan) -> bool:
+    created = (a.body["kind"] for a in plan.actions if isinstance(a, Create))
+    return _LAST_CHILDREN.get(kind) in created
 
 
 def _have_children_reported(status: Body) -> bool:

@@ -233,9 +233,7 @@ class Reconciler:
             _log(key, observation.body, "Acted", _action_names(plan))
         if self._should_iterate_again(key, result):
             self._add_events(key, observation, plan, is_status_written=False)
-            return _Iteration(
-                _earlier(BUSY_RETRY_S, _seconds(plan.requeue_after)), is_unfinished=True
-            )
+            return self._unfinished(key, observation, plan, result)
         debounce_s = await self._report_status(key, observation, plan)
         requeue_after_s = _seconds(plan.requeue_after)
         if debounce_s > 0:
@@ -249,6 +247,23 @@ class Reconciler:
             _log(key, observation.body, "StatusWritten", "the status has changed")
             self._add_events(key, observation, plan, is_status_written=True)
         return debounce_s
+
+    def _unfinished(
+        self,
+        key: ObjectRef,
+        observation: Observation,
+        plan: Plan,
+        result: executor.ExecutionResult,
+    ) -> _Iteration:
+        """Return when to iterate again: at once, unless it only created children in a backlog."""
+        requeue_after_s = _seconds(plan.requeue_after)
+        observed = observation.body or {}
+        if not result.has_name_conflict:
+            after_s = self._status_debounce.after_creation_s(key, observed, plan)
+            if after_s > 0:
+                self._busy_iterations.pop(key, None)
+                return _Iteration(_earlier(after_s, requeue_after_s))
+        return _Iteration(_earlier(BUSY_RETRY_S, requeue_after_s), is_unfinished=True)
 
     def _forget(self, key: ObjectRef) -> None:
         self._busy_iterations.pop(key, None)

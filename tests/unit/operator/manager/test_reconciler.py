@@ -289,6 +289,52 @@ async def test_a_first_status_waits_no_longer_than_the_bound_after_several_backl
     assert fakes.cluster.read(key)["status"]["conditions"]
 
 
+class TeamOfOne:
+    """Decides to create the topology map and the cell of a Formation, unless they are there."""
+
+    def __init__(self, fakes: worlds.FakeWorld, status: dict[str, Any]) -> None:
+        self._cluster = fakes.cluster
+        self._status = status
+        self.passes = 0
+
+    def decide(self, _: Any) -> Plan:
+        self.passes += 1
+        cell = {"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": meta("f-lead-0")}
+        kinds = {ref.kind for ref in self._cluster.refs()}
+        missing = tuple(plans.Create(body) for body in (MAP, cell) if body["kind"] not in kinds)
+        return Plan(missing, status=self._status)
+
+
+async def test_a_team_whose_cells_were_just_created_is_decided_again_after_the_backlog(fakes):
+    backlog, team = Backlog(5.0), TeamOfOne(fakes, waits())
+    passes = backlog.of(fakes, {}, decide=team.decide)
+    assert await passes(KEY) == pytest.approx(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    assert (team.passes, [verb for verb, _ in fakes.cluster.writes]) == (1, ["create", "create"])
+    backlog.age_s = 0.0
+    fakes.clock.advance(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    assert await passes(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == waits()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "status"), [(0.0, waits()), (5.0, waits("TopologyInvalid")), (5.0, says())]
+)
+async def test_a_team_that_has_more_to_report_or_no_backlog_is_decided_again_at_once(
+    fakes, age_s, status
+):
+    team = TeamOfOne(fakes, status)
+    await Backlog(age_s).of(fakes, {}, decide=team.decide)(KEY)
+    assert team.passes == 2
+
+
+async def test_a_name_that_another_client_took_is_read_at_once_in_a_backlog(fakes):
+    team = TeamOfOne(fakes, waits())
+    fakes.cluster.fail("create", errors.AlreadyExists("taken"), kind="Cell")
+    await Backlog(5.0).of(fakes, {}, decide=team.decide)(KEY)
+    assert team.passes == 2
+    assert fakes.cluster.refs("Cell")
+
+
 async def test_events_wait_for_the_end_of_a_backlog(fakes):
     backlog = Backlog(5.0)
     passes = backlog.of(fakes, {}, decide=creates_once(fakes))
