@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import time
+from http import HTTPStatus
 from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import ControlPlane
 from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -385,6 +387,68 @@ def test_an_edited_deployment_is_brought_back(cluster: Cluster, start: Start) ->
         lambda: cluster.items("deployments")[0]["spec"]["replicas"] == 1,
         subject="the replicas are brought back",
     )
+
+
+def rollout(cluster: Cluster, verb: str, *arguments: str) -> str:
+    return cluster.kubectl("rollout", verb, "deployment/solo", *arguments)
+
+
+def test_a_deployment_without_progress_deadline_is_rolled_out_and_restarted(
+    cluster: Cluster, start: Start, control_plane: ControlPlane
+) -> None:
+    start().wait_ready()
+    cluster.apply(lone())
+    pod = wait_for(lambda: cluster.items("pods"), subject="a pod")[0]
+    wait_for(
+        lambda: cluster.items("deployments")[0]["status"].get("updatedReplicas") == 1,
+        subject="the controller manager counts the pod",
+    )
+    (deployment,) = cluster.items("deployments")
+    types = {condition["type"] for condition in deployment["status"]["conditions"]}
+    assert types == {"Available"}
+    assert status_updates(control_plane, cluster.namespace) == 2
+    assert "Waiting for deployment" in rollout(cluster, "status", "--watch=false")
+    tell(cluster, pod, {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    rollout(cluster, "status", "--timeout=60s")
+
+    cluster.kubectl("scale", "deployment/solo", "--replicas=2")
+    wait_for(
+        lambda: (
+            cluster.items("deployments")[0]["spec"]["replicas"] == 1 and revision(cluster) == "1"
+        ),
+        subject="an apply changes no revision",
+    )
+    rollout(cluster, "restart")
+    wait_for(lambda: revision(cluster) == "2", subject="the restart is revision 2")
+    cluster.apply(lone(container={"image": "worker:2"}))
+    wait_for(lambda: images(cluster)["solo"] == "worker:2", subject="the Cell's new image")
+    wait_for(lambda: revision(cluster) == "3", subject="the new image is revision 3")
+    history = rollout(cluster, "history").split()
+    assert history[-4::2] == ["2", "3"], history
+    (deployment,) = cluster.items("deployments")
+    assert deployment["spec"]["progressDeadlineSeconds"] == 2**31 - 1
+    time.sleep(3)
+    settled = cluster.versions("deployments")
+    time.sleep(3)
+    assert cluster.versions("deployments") == settled
+
+
+def status_updates(plane: ControlPlane, namespace: str) -> int:
+    """Count how often the status of a Deployment was written, by the audit log."""
+    lines = plane.audit_log.read_text().splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]
+    target = {"resource": "deployments", "subresource": "status", "namespace": namespace}
+    return sum(
+        entry["verb"] == "update"
+        and entry["responseStatus"]["code"] == HTTPStatus.OK
+        and target.items() <= entry.get("objectRef", {}).items()
+        for entry in entries
+    )
+
+
+def revision(cluster: Cluster) -> str:
+    (deployment,) = cluster.items("deployments")
+    return str(deployment["metadata"]["annotations"].get("deployment.kubernetes.io/revision"))
 
 
 def test_a_port_that_comes_and_goes_makes_the_service_anew(cluster: Cluster, start: Start) -> None:

@@ -20,7 +20,7 @@ from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, Ce
 from kais_operator.planning import children
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.children import ChildDecision, Ownership, Parent
-from kais_operator.planning.plan import Action, Apply, Body, Delete, EmitEvent, PatchSpec
+from kais_operator.planning.plan import Action, Apply, Body, Create, Delete, EmitEvent, PatchSpec
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def decide_workloads(
         allowed=allowed,
     )
     decisions = [
-        (children.decide_child(deployment, live.deployment, parent), deployment, live.deployment),
+        (_decide_deployment(deployment, live.deployment, parent), deployment, live.deployment),
         (_decide_service(desired.service, live.service, parent), desired.service, live.service),
     ]
     decided: list[ChildDecision] = []
@@ -181,6 +181,13 @@ def delete_actions(parent: Parent, live: Children) -> tuple[Action, ...]:
     return tuple(_deletions(parent, (live.service, live.deployment)))
 
 
+def _decide_deployment(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
+    decision = children.decide_child(desired, live, parent)
+    if decision.ownership is not Ownership.MISSING:
+        return decision
+    return replace(decision, actions=(Create(service_workload_manifests.new_deployment(desired)),))
+
+
 def _decide_service(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
     """Choose the write for the Service; it is replaced when it becomes headless or ceases to be."""
     decision = children.decide_child(desired, live, parent)
@@ -221,6 +228,7 @@ def _without_pods(live: Body, parent: Parent) -> Body:
         },
         "spec": {
             **{key: live["spec"][key] for key in ("selector", "strategy", "template")},
+            **service_workload_manifests.progress_deadline(live),
             "replicas": 0,
         },
     }

@@ -37,6 +37,14 @@ from kais_operator.planning.plan import Body
 
 REVISION_HISTORY_LIMIT = 1
 """ReplicaSets kept of earlier templates; the default of 10 would only fill etcd."""
+_NO_DEADLINE: Mapping[str, Any] = {"progressDeadlineSeconds": 2_147_483_647}
+"""The API's value for a Deployment without a deadline, and without the condition Progressing.
+
+kais judges a cell by its pod. Each report of progress would cost a status update, before which the
+controller manager lists all ReplicaSets of the namespace.
+"""
+_FIRST_REVISION = {"deployment.kubernetes.io/revision": "1"}
+"""The controller manager would record it with a status update of its own."""
 _START = {"periodSeconds": 2, "failureThreshold": 150}
 """Five minutes to open the port, an arbitrary time: a program that loads a model is slow."""
 _READY = {"periodSeconds": 5}
@@ -97,6 +105,24 @@ def workload(  # noqa: PLR0913 (one argument per source of its fields)
     return Workload(deployment, _service(parent, cell, labelled))
 
 
+def new_deployment(desired: Body) -> Body:
+    """Return the Deployment to create: without a deadline, and with its first revision.
+
+    No later apply adds them to a Deployment that exists: an upgrade would write to each of them.
+    """
+    metadata, spec = desired["metadata"], desired["spec"]
+    return {
+        **desired,
+        "metadata": {**metadata, "annotations": {**metadata["annotations"], **_FIRST_REVISION}},
+        "spec": {**spec, **_NO_DEADLINE},
+    }
+
+
+def progress_deadline(live: Body) -> Body:
+    """Return the deadline that an apply must retain: that of a Deployment created without one."""
+    return dict(_NO_DEADLINE) if _NO_DEADLINE.items() <= live["spec"].items() else {}
+
+
 def selector_of(cell: Cell) -> dict[str, str]:
     """Return the labels that select the pods of a service cell and no others."""
     return {
@@ -136,6 +162,7 @@ def keep_rendered_template(
     """
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return desired
+    desired = _with_deadline_of(live, desired)
     live_annotations = live["metadata"].get("annotations") or {}
     desired_annotations = desired["metadata"]["annotations"]
     if (
@@ -152,6 +179,10 @@ def keep_rendered_template(
     if is_same_rendering or is_edited or _cannot_start(live):
         return desired
     return _with_template_of(live, desired)
+
+
+def _with_deadline_of(live: Body, desired: Body) -> Body:
+    return {**desired, "spec": {**desired["spec"], **progress_deadline(live)}}
 
 
 def defaults_of(

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from kais_operator.controllers.cell.decide import service_workload_actions
 from kais_operator.controllers.cell.observe import cell
-from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Apply, Body, ObjectRef
 from kais_operator.ports import Placement
 from tests.fakes import services, teams
 from tests.fakes.services import DEPLOYMENT, SOLO, lone_service, serving, settled, template
@@ -100,6 +102,69 @@ async def test_a_formation_that_goes_first_restarts_nobody() -> None:
     fake.cluster.vanish(teams.FORMATION)
     await look(fake)
     assert template(fake) == initial_template
+
+
+NO_DEADLINE = 2_147_483_647
+REVISION = "deployment.kubernetes.io/revision"
+
+
+async def test_a_new_deployment_has_no_progress_deadline_and_its_first_revision() -> None:
+    fake = await settled(lone_service())
+    manifest = fake.cluster.read(DEPLOYMENT)
+    assert manifest["spec"]["progressDeadlineSeconds"] == NO_DEADLINE
+    assert manifest["metadata"]["annotations"][REVISION] == "1"
+
+
+async def test_a_changed_cell_leaves_the_deadline_as_it_is_and_the_revision_to_the_controller() -> (
+    None
+):
+    fake = await serving()
+    fake.cluster.edit(DEPLOYMENT, {"metadata": {"annotations": {REVISION: "7"}}})
+    await look(fake)
+    assert fake.cluster.read(DEPLOYMENT)["metadata"]["annotations"][REVISION] == "7"
+    fake.cluster.edit(SOLO, {"spec": {"container": {"image": "worker:2"}}})
+    await look(fake)
+    manifest = fake.cluster.read(DEPLOYMENT)
+    assert manifest["spec"]["template"]["spec"]["containers"][0]["image"] == "worker:2"
+    assert manifest["spec"]["progressDeadlineSeconds"] == NO_DEADLINE
+    assert manifest["metadata"]["annotations"].get(REVISION) != "1"
+
+
+async def test_a_cell_that_may_not_run_is_stopped_with_the_deadline_as_it_is() -> None:
+    fake = await serving()
+    manifest = fake.cluster.read(DEPLOYMENT)
+    cell_body = fake.cluster.read(SOLO)
+    metadata = cell_body["metadata"]
+    owner = Parent("kais.io/v1", "Cell", "demo", "solo", metadata["uid"])
+    (stop,) = service_workload_actions.stop_actions(
+        owner, service_workload_actions.Children(deployment=manifest)
+    )
+    assert isinstance(stop, Apply)
+    assert stop.body["spec"]["progressDeadlineSeconds"] == NO_DEADLINE
+
+
+async def test_a_deployment_of_an_earlier_version_stays_as_it_is() -> None:
+    fake = await serving()
+    earlier = {
+        "spec": {"progressDeadlineSeconds": 600},
+        "metadata": {"annotations": {REVISION: "3"}},
+    }
+    fake.cluster.edit(DEPLOYMENT, earlier)
+    services.rolled_out(fake)
+    initial_writes = list(fake.cluster.writes)
+    await look(fake)
+    assert fake.cluster.writes == initial_writes
+    fake.cluster.edit(SOLO, {"spec": {"container": {"image": "worker:2"}}})
+    await look(fake)
+    manifest = fake.cluster.read(DEPLOYMENT)
+    assert manifest["spec"].get("progressDeadlineSeconds", 600) == 600
+
+
+async def test_a_deadline_that_another_client_sets_is_removed() -> None:
+    fake = await serving()
+    fake.cluster.edit(DEPLOYMENT, {"spec": {"progressDeadlineSeconds": 30}})
+    await look(fake)
+    assert fake.cluster.read(DEPLOYMENT)["spec"].get("progressDeadlineSeconds", 600) == 600
 
 
 NAMESAKES: dict[str, Body] = {
