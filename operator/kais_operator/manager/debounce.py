@@ -29,8 +29,8 @@ UNREPORTED_DEBOUNCE_S: Mapping[str, float] = {"Cell": 20.0, "Formation": 22.0}
 
 BEHIND_S = 1.0
 """There is a backlog if a new or changed object has waited this long; nobody notices less."""
-BACKLOG_DEBOUNCE_S = 60.0
-"""The longest that progress waits for the end of a backlog; arbitrary, a burst lasts that long."""
+BACKLOG_DEBOUNCE_S = 120.0
+"""The longest that progress waits for the end of a backlog; 1,000 instances take that long."""
 _BEFORE_FIRST = frozenset({"Cell", "Formation"})
 _IN_BACKLOG = _BEFORE_FIRST | {"BlueprintInstance"}
 """Kinds whose progress waits; an instance reports first that its team is stored."""

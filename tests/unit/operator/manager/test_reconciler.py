@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kais_operator import errors
+from kais_operator.controllers.base import Controller
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
 from kais_operator.manager import debounce
 from kais_operator.manager import reconciler as manager_reconciler
+from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import models
+from tests.fakes import teams
 from tests.fakes import world as worlds
 from tests.fakes.reconcilers import reconciler_of
 
@@ -279,7 +286,7 @@ async def test_a_first_status_waits_no_longer_than_the_bound_after_several_backl
     backlog = Backlog(5.0)
     passes = backlog.of(fakes, {**waits(), **UNREPORTED["Formation"]})
     await passes(key)
-    fakes.clock.advance(50)
+    fakes.clock.advance(debounce.BACKLOG_DEBOUNCE_S - 10)
     backlog.age_s = 0.0
     await passes(KEY)
     assert await passes(key) == pytest.approx(10.0)
@@ -299,21 +306,53 @@ class TeamOfOne:
 
     def decide(self, _: Any) -> Plan:
         self.passes += 1
-        cell = {"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": meta("f-lead-0")}
+        child = {"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": meta("f-lead-0")}
         kinds = {ref.kind for ref in self._cluster.refs()}
-        missing = tuple(plans.Create(body) for body in (MAP, cell) if body["kind"] not in kinds)
+        missing = tuple(plans.Create(body) for body in (MAP, child) if body["kind"] not in kinds)
         return Plan(missing, status=self._status)
 
 
 async def test_a_team_whose_cells_were_just_created_is_decided_again_after_the_backlog(fakes):
     backlog, team = Backlog(5.0), TeamOfOne(fakes, waits())
     passes = backlog.of(fakes, {}, decide=team.decide)
-    assert await passes(KEY) == pytest.approx(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    assert await passes(KEY) == pytest.approx(debounce.BACKLOG_DEBOUNCE_S)
     assert (team.passes, [verb for verb, _ in fakes.cluster.writes]) == (1, ["create", "create"])
     backlog.age_s = 0.0
-    fakes.clock.advance(first_status_debounce.BACKLOG_DEBOUNCE_S)
+    fakes.clock.advance(debounce.BACKLOG_DEBOUNCE_S)
     assert await passes(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "decisions"),
+    [(0.0, {"Formation": 2, "Cell": 6}), (5.0, {"Formation": 1, "Cell": 4})],
+    ids=["without a backlog", "in a backlog"],
+)
+async def test_a_new_team_of_two_services_needs_fewer_decisions_in_a_backlog(age_s, decisions):
+    template = {"mode": "Service", "container": {"image": "worker:1"}}
+    cells = [{"name": name, "spec": template} for name in ("left", "right")]
+    fakes = worlds.fake_world(teams.team(cells=cells))
+    counts: Counter[str] = Counter()
+
+    def counting(controller: Controller) -> Controller:
+        def decide(observed: Any, now: datetime) -> Plan:
+            counts[controller.kind] += 1
+            return controller.decide(observed, now)
+
+        return replace(controller, decide=decide)
+
+    passes = manager_reconciler.Reconciler(
+        fakes.world,
+        {c.kind: counting(c) for c in (formation.CONTROLLER, cell.CONTROLLER)},
+        OwnWriteFilter(),
+        requeue=lambda _, __: None,
+        backlog_age_s=lambda: age_s,
+    )
+    await passes(teams.FORMATION)
+    for ref in fakes.cluster.refs("Cell"):
+        await passes(ref)
+    assert counts == decisions
+    assert len(fakes.cluster.refs("Deployment")) == len(fakes.cluster.refs("Service")) == 2
 
 
 @pytest.mark.parametrize(
