@@ -2,7 +2,8 @@
 
 `python -m bench.recall weights` learns the weights of the ranking features from these sets, and
 writes their file. `python -m bench.recall features` shows what each of them brings on questions
-that none was learned from. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
+that none was learned from: meetings, and with `--locomo FILE...` and `--faqs DIR` those of the two
+commands below. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
 other projects, which it clones into a folder. `python -m bench.recall locomo FILE...` has the
 figures of a public set of conversations. `python -m bench.recall vectors DIR` makes the word
 vectors from the documentation of further projects, and `python -m bench.recall distil DIR` those
@@ -10,6 +11,7 @@ for turns, with a sentence encoder. `python -m bench recall` has the figures tha
 are reported.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -27,8 +29,12 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["weights"]:
         training.FILE.write_bytes(training.learn())
         print(f"wrote {training.FILE}")
-    elif sys.argv[1:] == ["features"]:
-        print(ablation.run())
+    elif sys.argv[1:2] == ["features"]:
+        parser = argparse.ArgumentParser("python -m bench.recall features")
+        parser.add_argument("--locomo", nargs="+", type=Path, default=[], metavar="FILE")
+        parser.add_argument("--faqs", type=Path, metavar="DIR")
+        options = parser.parse_args(sys.argv[2:])
+        print(ablation.run(options.locomo, options.faqs))
     elif sys.argv[1:2] == ["faqs"]:
         if len(sys.argv) != 3:
             sys.exit("usage: python -m bench.recall faqs DIR")

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from bench.figures import table
-from bench.recall import conversation_generator, turn_formats
+from bench.recall import conversation_generator, marks, turn_formats
 from bench.recall.queries import Question, Set
 from bench.recall.sets import held_out_conversations, read_conversations, reported_sets, tuning_sets
 from knowledge_client.models import FactIn, RecallIn, Source
@@ -21,16 +21,13 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall as use_cases_recall
 
-# What is asked for: enough for every figure below.
+# What is asked for: enough for every figure.
 LIMIT = 50
-TOKENS = 1_000
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 SCOPE = "realm:bench"
 Finder = Callable[[Question], list[str]]
-HEAD = (
-    "questions", "finder", "recall@1", "@5", "@10", "MRR", "all evidence@20", "in 1,000 tokens",
-    "CPU ms",
-)  # fmt: skip
+MARKS = ("recall@1", "@5", "@10", "MRR", "all evidence@20", "in 1,000 tokens")
+HEAD = ("questions", "finder", *MARKS, "CPU ms")
 
 
 def fts5(facts: dict[str, FactIn]) -> Finder:
@@ -70,40 +67,27 @@ def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
 
 
 class Counts:
-    """Sums of every figure over questions with evidence."""
+    """The marks of the answers to questions with evidence, and the processor time of these."""
 
     def __init__(self) -> None:
-        self.sums: defaultdict[str, float] = defaultdict(float)
-        self.questions = 0
+        self.marks: list[marks.Marks] = []
         self.seconds = 0.0
 
     def add(self, question: Question, fact_ids: Sequence[str], facts: dict[str, FactIn]) -> None:
         """Count one question."""
-        evidence = question.evidence
-        positions = [fact_ids.index(fact_id) for fact_id in evidence if fact_id in fact_ids]
-        self.questions += 1
-        for size in (1, 5, 10):
-            self.sums[f"@{size}"] += sum(position < size for position in positions) / len(evidence)
-        self.sums["mrr"] += 1 / (1 + min(positions)) if positions else 0
-        self.sums["all20"] += sum(position < 20 for position in positions) == len(evidence)
-        tokens_left, selected = TOKENS, set()
-        for fact_id in fact_ids:
-            tokens = -(-len(facts[fact_id].content) // 4)
-            if tokens <= tokens_left:
-                tokens_left -= tokens
-                selected.add(fact_id)
-        self.sums["tokens"] += len(selected & evidence) / len(evidence)
+        self.marks.append(marks.mark_all_evidence(fact_ids, question, facts))
 
-    def row(self, name: str, finder: str) -> list[object]:
+    def row(
+        self, name: str, finder: str, render: Callable[[Sequence[float]], str] = marks.mean
+    ) -> list[object]:
         """Return the figures as a row of percentages."""
-        share = [
-            f"{100 * self.sums[key] / self.questions:.1f}"
-            for key in ("@1", "@5", "@10", "mrr", "all20", "tokens")
-        ]
-        return [name, finder, *share, f"{1000 * self.seconds / self.questions:.2f}"]
+        shares = [render([each[mark] for each in self.marks]) for mark in MARKS]
+        return [name, finder, *shares, f"{1000 * self.seconds / len(self.marks):.2f}"]
 
 
-def measure_sets(members: Sequence[Set]) -> list[list[object]]:
+def measure_sets(
+    members: Sequence[Set], render: Callable[[Sequence[float]], str] = marks.mean
+) -> list[list[object]]:
     """Ask all questions of some sets of both finders; one row for each kind of question, too."""
     counts: defaultdict[tuple[str, str], Counts] = defaultdict(Counts)
     for member in members:
@@ -115,7 +99,7 @@ def measure_sets(members: Sequence[Set]) -> list[list[object]]:
                     _ask(question, member, finders, counts)
             finally:
                 store.close()
-    return [counts[key].row(*key) for key in sorted(counts)]
+    return [counts[key].row(*key, render) for key in sorted(counts)]
 
 
 # What is asked without an answer in the facts: nothing should be found, or plainly less.

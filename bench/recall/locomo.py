@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import table
+from bench.recall import marks
 from bench.recall.evaluation import HEAD, measure_sets
 from bench.recall.queries import Question, Set
 from knowledge_client.models import FactIn
@@ -28,8 +29,8 @@ _SESSION = re.compile(r"session_\d+")
 
 
 def run(files: Sequence[Path]) -> str:
-    """Return the figures of recall and of FTS5, for all questions and for each category."""
-    return table(HEAD, measure_sets([*read(files)]))
+    """Return the figures of both finders with intervals, for all questions and each category."""
+    return table(HEAD, measure_sets([*read(files)], marks.mean_with_interval))
 
 
 def read(files: Sequence[Path]) -> Iterator[Set]:

@@ -51,7 +51,7 @@ _START = {
     "x_speaker.other": -0.2, "x_short": -0.2,
 }  # fmt: skip
 _FACTS_OF_A_RUN = 5
-_ENTITY = "entity "
+ENTITY = "entity "
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def about_entities(source: Set) -> Set:
     """Make facts observations of entities, one for each subject."""
     facts: dict[str, FactIn] = {}
     for name in sorted(source.facts, key=lambda name: (name.rstrip("0123456789"), name)):
-        entity = f"{_ENTITY}{name.rstrip('0123456789')}"
+        entity = f"{ENTITY}{name.rstrip('0123456789')}"
         facts.setdefault(entity, FactIn(content=entity, kind="entity"))
         facts[name] = source.facts[name].model_copy(update={"about": entity})
     return replace(source, name=f"{source.name} about entities", facts=facts)
@@ -157,7 +157,7 @@ def remember(store: SqliteStore, scope: str, facts: Mapping[str, FactIn]) -> dic
 
 def _batches(facts: Mapping[str, FactIn]) -> Iterable[dict[str, FactIn]]:
     """Yield entities first, because observations refer to them, and then at most 1,000 at once."""
-    entities = {name: fact for name, fact in facts.items() if name.startswith(_ENTITY)}
+    entities = {name: fact for name, fact in facts.items() if name.startswith(ENTITY)}
     if entities:
         yield entities
     rest = [(name, fact) for name, fact in facts.items() if name not in entities]

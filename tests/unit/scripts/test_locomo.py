@@ -52,5 +52,5 @@ def test_figures_have_a_row_for_each_category(tmp_path: Path) -> None:
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps({"qa": QUESTIONS, **CONVERSATION}), "utf-8")
     figures = locomo.run([file])
-    assert "| one turn | recall | 100.0 |" in figures
+    assert "| one turn | recall | 100.0 ± 0.0 |" in figures
     assert "| several turns | FTS5 |" in figures
