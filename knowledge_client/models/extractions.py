@@ -9,12 +9,12 @@ from pydantic import Field
 from knowledge_client.base_model import WireModel
 
 MODEL_ANSWER_SECONDS = 120.0
-"""The service gives up an answer of a model that is not complete after this time."""
+"""The service gives up a call of a model whose answer is not complete after this time."""
 MODEL_SILENCE_SECONDS = 60.0
 """The service gives up an answer of which nothing arrives for this time."""
 _CALLS = 4  # one for facts and one for verdicts, each with a repair
 REPLAY_SECONDS = _CALLS * (MODEL_ANSWER_SECONDS + MODEL_SILENCE_SECONDS)
-"""How long a replay may take; each call can be silent when the time of its answer ends."""
+"""How long a replay may take; connecting to the endpoint of a model counts besides its answer."""
 
 
 class ExtractionIn(WireModel):

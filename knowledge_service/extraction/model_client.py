@@ -1,7 +1,7 @@
 """Calls a model over HTTP: chat completions of OpenAI-compatible servers, or Anthropic's messages.
 
-One call is one request: repeats are durable, and belong to the job. Redirects are not followed, and
-an answer is read up to a bound of bytes and of time.
+One call is one request: repeats are durable, and belong to the job. Redirects are not followed, an
+answer is read up to a bound of bytes, and the whole call has a bound of time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import httpx
 
 from knowledge_client.models import extractions
 from knowledge_service.domain import redaction
+from knowledge_service.extraction.call_deadline import CallDeadline
 from knowledge_service.extraction.settings import ModelEndpoint
 
 TIMEOUT_S = extractions.MODEL_SILENCE_SECONDS
-# A bound of the whole response: an endpoint that sends single bytes never exceeds the read timeout.
+# A bound of the whole call: an endpoint that sends single bytes never exceeds the read timeout.
 DEADLINE_S = extractions.MODEL_ANSWER_SECONDS
+# The deadline knows the socket of a new connection only; a call takes seconds anyway.
+_NEW_CONNECTIONS = httpx.Limits(max_keepalive_connections=0)
 _MAX_BYTES = 1024 * 1024
 _MAX_DETAIL = 200
 # The key file is read for each call, so a rejected key may have been replaced at the next call.
@@ -78,18 +81,24 @@ class ModelCallFailed(Exception):
 
 
 class ModelClient:
-    """Sends calls; `transport`, `timeout_s` and `monotonic` are for tests."""
+    """Sends calls; `transport`, `timeout_s`, `deadline_s` and `monotonic` are for tests."""
 
     def __init__(
         self,
         *,
         transport: httpx.BaseTransport | None = None,
         timeout_s: float = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
+        self._deadline_s = deadline_s
         self._http = httpx.Client(
-            transport=transport, timeout=timeout_s, follow_redirects=False, trust_env=False
+            transport=transport,
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=False,
+            limits=_NEW_CONNECTIONS,
         )
 
     def close(self) -> None:
@@ -106,14 +115,24 @@ class ModelClient:
         """
         key = _key(endpoint)
         path, headers, body = _request(endpoint, prompt, messages, key)
-        deadline_s = self._monotonic() + DEADLINE_S
+        ends_at_s = self._monotonic() + self._deadline_s
+        deadline = CallDeadline(self._deadline_s)
         try:
-            with self._http.stream(
-                "POST", endpoint.url + path, headers=headers, json=body
-            ) as response:
-                content = self._read(response, endpoint, deadline_s)
+            with (
+                deadline,
+                self._http.stream(
+                    "POST",
+                    endpoint.url + path,
+                    headers=headers,
+                    json=body,
+                    extensions={"trace": deadline.trace},
+                ) as response,
+            ):
+                content = self._read(response, endpoint, ends_at_s)
         except httpx.HTTPError as exc:
             is_unsent = isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout)
+            if deadline.is_over:
+                raise self._too_late(endpoint, is_unsent=is_unsent) from exc
             # Only messages of ConnectError are known to quote nothing of the request.
             cause = f" ({exc})"[:_MAX_DETAIL] if isinstance(exc, httpx.ConnectError) else ""
             raise ModelCallFailed(
@@ -131,7 +150,7 @@ class ModelClient:
         _require_success(response, content, endpoint, key)
         return _answer(endpoint, content)
 
-    def _read(self, response: httpx.Response, endpoint: ModelEndpoint, deadline_s: float) -> bytes:
+    def _read(self, response: httpx.Response, endpoint: ModelEndpoint, ends_at_s: float) -> bytes:
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
@@ -140,13 +159,16 @@ class ModelClient:
                     f"the answer of the model {endpoint.name} exceeds {_MAX_BYTES // 1024} KiB",
                     is_temporary=False,
                 )
-            if self._monotonic() > deadline_s:
-                raise ModelCallFailed(
-                    f"the answer of the model {endpoint.name} did not end within "
-                    f"{DEADLINE_S:.0f} s",
-                    is_temporary=True,
-                )
+            if self._monotonic() > ends_at_s:
+                raise self._too_late(endpoint)
         return bytes(content)
+
+    def _too_late(self, endpoint: ModelEndpoint, *, is_unsent: bool = False) -> ModelCallFailed:
+        return ModelCallFailed(
+            f"the answer of the model {endpoint.name} did not end within {self._deadline_s:g} s",
+            is_temporary=True,
+            was_answered=is_unsent,
+        )
 
 
 def _key(endpoint: ModelEndpoint) -> str:

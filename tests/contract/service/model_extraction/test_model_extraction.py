@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -485,6 +487,70 @@ def test_answer_that_never_ends_is_given_up_at_the_deadline() -> None:
         client.call(endpoint, PROMPT, [("user", "facts?")])
     assert caught.value.is_temporary
     assert not caught.value.was_answered
+
+
+STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
+RESPONSE = {
+    "status line": b"",
+    "headers": STATUS_LINE + b"x-slow: ",
+    "body": STATUS_LINE + b"content-length: 100000\r\n\r\n",
+}
+HANDSHAKE = b"\x16\x03\x03\x40\x00"
+
+
+@pytest.fixture
+def dripping() -> Iterator[Callable[[bytes], str]]:
+    """Return a function that starts a server, which sends single bytes after a beginning."""
+    listener, threads = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve(beginning: bytes) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(ConnectionError):
+            connection.settimeout(0.02)
+            for number in range(150):
+                with suppress(TimeoutError):
+                    if not connection.recv(65536):
+                        return
+                connection.sendall(beginning if number == 0 else b"")
+                connection.sendall(b"H")
+
+    def start(beginning: bytes) -> str:
+        threads.append(threading.Thread(target=serve, args=(beginning,)))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    yield start
+    for thread in threads:
+        thread.join()
+    listener.close()
+
+
+@pytest.mark.parametrize("beginning", RESPONSE.values(), ids=RESPONSE)
+def test_endpoint_that_sends_single_bytes_is_given_up_at_the_deadline_of_the_whole_call(
+    dripping: Callable[[bytes], str], beginning: bytes
+) -> None:
+    """Each byte is well within the timeout of a read."""
+    client = ModelClient(deadline_s=0.25)
+    url = dripping(beginning)
+    endpoint = ModelEndpoint(name="small", url=url, api="openai", model="tiny")
+    with pytest.raises(ModelCallFailed, match=r"did not end within 0\.25 s") as caught:
+        client.call(endpoint, PROMPT, [("user", "facts?")])
+    assert caught.value.is_temporary
+    assert not caught.value.was_answered
+    client.close()
+
+
+def test_handshake_of_single_bytes_is_given_up_at_the_deadline_and_costs_nothing(
+    dripping: Callable[[bytes], str],
+) -> None:
+    client = ModelClient(deadline_s=0.25)
+    url = dripping(HANDSHAKE).replace("http:", "https:")
+    endpoint = ModelEndpoint(name="small", url=url, api="openai", model="tiny")
+    with pytest.raises(ModelCallFailed, match=r"did not end within 0\.25 s") as caught:
+        client.call(endpoint, PROMPT, [("user", "facts?")])
+    assert caught.value.is_temporary
+    assert caught.value.was_answered
+    client.close()
 
 
 async def test_replay_is_refused_while_another_one_asks_a_model(world: World) -> None:
