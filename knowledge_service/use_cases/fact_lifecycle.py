@@ -50,13 +50,9 @@ def correct(
     """Close a fact; a replacement becomes its successor.
 
     Raises:
-        NotFound: the fact does not exist or is not visible.
-        Forbidden: the caller may read the fact but not correct it.
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as for every operation of this module.
     """
-    fact = fact_queries.get_changeable_fact(store, principal, fact_id)
-    authorization.require_change(principal, fact, fact_id, "correct")
-    _protect_reviewed_fact(principal, fact, "correct")
-    authorization.authorize_write(store, fact.scope, principal, "remember")
+    fact = check_change(store, principal, fact_id, "correct")
     if body.replacement:
         fact_validation.reject_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)

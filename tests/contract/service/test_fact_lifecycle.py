@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from knowledge_client import errors
+from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import (
     AliasIn,
     ApproveIn,
@@ -18,6 +18,7 @@ from knowledge_client.models import (
     ReasonIn,
     RecallIn,
     Ref,
+    ReviseIn,
     RunIn,
     ScopeConfig,
     Source,
@@ -28,6 +29,12 @@ from tests.knowledge_builders import LEAD, OPERATOR, TEAM
 
 REASON = ReasonIn(reason="because")
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+
+CHANGES: dict[str, Callable[[AsyncKnowledgeClient, str], Awaitable[object]]] = {
+    "retract": lambda client, fact_id: client.retract(fact_id, REASON),
+    "correct": lambda client, fact_id: client.correct(fact_id, CorrectIn(reason="r")),
+    "revise": lambda client, fact_id: client.revise(fact_id, ReviseIn(reason="r", content="sun")),
+}
 
 
 async def told(connect: Connect, content: str = "rain", **fields: Any) -> str:
@@ -207,6 +214,27 @@ class TestRights:
         ):
             with pytest.raises(errors.PermissionDenied, match=refused):
                 await call()
+
+    @pytest.mark.parametrize("caller", ["team", "peer", "stranger", "keeper"])
+    @pytest.mark.parametrize("is_reviewed", [True, False])
+    @pytest.mark.parametrize("is_read_only", [True, False])
+    async def test_changes_of_a_fact_are_refused_alike(
+        self, connect: Connect, caller: str, is_reviewed: bool, is_read_only: bool
+    ) -> None:
+        """A correction is checked like a retraction and a revision, and in the same order."""
+        refusals = []
+        for name, change in CHANGES.items():
+            fact_id = await told(connect, f"rain before the {name}")
+            if is_reviewed:
+                await connect("keeper").approve(fact_id, ApproveIn(reason="checked"))
+            await connect("operator").put_scope(TEAM, ScopeConfig(read_only=is_read_only))
+            try:
+                await change(connect(caller), fact_id)
+                refusals.append("none")
+            except errors.KnowledgeError as exc:
+                refusals.append(str(exc).replace(fact_id, "ID").replace(name, "CHANGE"))
+            await connect("operator").put_scope(TEAM, ScopeConfig())
+        assert len(set(refusals)) == 1, refusals
 
     async def test_platform_takes_a_reviewer_there(self, connect: Connect) -> None:
         fact_id = await told(connect, scope="realm:demo")
