@@ -31,6 +31,7 @@ from knowledge_service.migrations import (
     m021_schema_equality,
     m022_withheld_runs,
     m023_facets,
+    m024_stored_responses,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -57,5 +58,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (21, "m021_schema_equality", m021_schema_equality.SQLITE),
     (22, "m022_withheld_runs", m022_withheld_runs.SQLITE),
     (23, "m023_facets", m023_facets.SQLITE),
+    (24, "m024_stored_responses", m024_stored_responses.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""
