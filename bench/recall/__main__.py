@@ -2,13 +2,14 @@
 
 `python -m bench.recall weights` learns the weights of the ranking features from these sets, and
 writes their file. `python -m bench.recall features` shows what each of them brings on questions
-that none was learned from: meetings, and with `--locomo FILE...` and `--faqs DIR` those of the two
-commands below. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
-other projects, which it clones into a folder. `python -m bench.recall locomo FILE...` has the
-figures of a public set of conversations. `python -m bench.recall vectors DIR` makes the word
-vectors from the documentation of further projects, and `python -m bench.recall distil DIR` those
-for turns, with a sentence encoder. `python -m bench recall` has the figures that
-are reported.
+that none was learned from: meetings, and with `--locomo FILE...` and `--faqs DIR` those of the
+commands below. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of other
+projects, which it clones into a folder, and `python -m bench.recall headings DIR [judged]` each
+source and group of it by headings of documentation as well. `python -m bench.recall locomo
+FILE...` has the figures of a public set of conversations. `python -m bench.recall vectors DIR`
+makes the word vectors from the documentation of further projects, and
+`python -m bench.recall distil DIR` those for turns, with a sentence encoder.
+`python -m bench recall` has the figures that are reported.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from bench.recall import (
     distilled_vectors,
     evaluation,
     faqs,
+    headings,
     locomo,
     training,
     word_vectors,
@@ -39,6 +41,10 @@ if __name__ == "__main__":
         if len(sys.argv) != 3:
             sys.exit("usage: python -m bench.recall faqs DIR")
         print(faqs.run(Path(sys.argv[2])))
+    elif sys.argv[1:2] == ["headings"]:
+        if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["judged"]):
+            sys.exit("usage: python -m bench.recall headings DIR [judged]")
+        print(headings.run(Path(sys.argv[2]), sys.argv[3] if sys.argv[3:] else "tuning"))
     elif sys.argv[1:2] == ["locomo"]:
         if len(sys.argv) < 3:
             sys.exit("usage: python -m bench.recall locomo FILE...")

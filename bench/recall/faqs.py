@@ -23,6 +23,7 @@ from knowledge_client.models import FactIn, RecallIn
 from knowledge_service.domain.principals import administrator
 from knowledge_service.search import thesaurus
 from knowledge_service.search.query import expansion
+from knowledge_service.search.thesaurus import Group
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall as recall_use_case
 
@@ -175,7 +176,7 @@ def run(folder: Path) -> str:
                 rows.append(_row(half, "recall", _ask(store, names, half)))
                 lower_case = replace(half, questions=tuple(map(_lower_case, half.questions)))
                 rows.append(_row(half, "recall, in lower case", _ask(store, names, lower_case)))
-                with _without_thesaurus():
+                with thesaurus_of((), ()):
                     rows.append(_row(half, "without related terms", _ask(store, names, half)))
         finally:
             store.close()
@@ -207,9 +208,10 @@ def _row(half: Set, finder: str, answers: Sequence[Sequence[str]]) -> list[objec
 
 
 @contextmanager
-def _without_thesaurus() -> Iterator[None]:
+def thesaurus_of(synonyms: tuple[Group, ...], derivations: tuple[Group, ...]) -> Iterator[None]:
+    """Expand queries by these groups alone."""
     tables = thesaurus.SYNONYMS, thesaurus.DERIVATIONS
-    thesaurus.SYNONYMS = thesaurus.DERIVATIONS = ()
+    thesaurus.SYNONYMS, thesaurus.DERIVATIONS = synonyms, derivations
     expansion.related_tables.cache_clear()
     try:
         yield
