@@ -421,9 +421,9 @@ def effect(
         ]
         return list(np.array(values).reshape(times, -1).mean(axis=0))
 
-    changed = {case.question.id for case in without if answers[case].names != without[case].names}
+    changed = sum(answers[case].names != answer.names for case, answer in without.items())
     asked = {case.question.id for case in without}
-    return Effect(name, len(asked), len(changed), losses("MRR"), losses("among 10"))
+    return Effect(name, len(asked), changed, losses("MRR"), losses("among 10"))
 
 
 def _difference(values: Sequence[float]) -> str:
