@@ -261,7 +261,6 @@ class Reconciler:
         if not result.has_name_conflict:
             after_s = self._status_debounce.after_creation_s(key, observed, plan)
             if after_s > 0:
-                self._busy_iterations.pop(key, None)
                 return _Iteration(_earlier(after_s, requeue_after_s))
         return _Iteration(_earlier(BUSY_RETRY_S, requeue_after_s), is_unfinished=True)
 

@@ -366,6 +366,24 @@ async def test_a_team_that_has_more_to_report_or_no_backlog_is_decided_again_at_
     assert team.passes == 2
 
 
+async def test_a_team_that_lost_its_cells_in_a_backlog_is_decided_again_and_says_so_at_once(fakes):
+    key = has_status(fakes, "Formation", waits("Ready", status="True"))
+    team = TeamOfOne(fakes, waits())
+    assert await Backlog(5.0).of(fakes, {}, decide=team.decide)(key) is None
+    assert team.passes == 2
+    assert fakes.cluster.read(key)["status"] == waits()
+
+
+async def test_a_team_whose_cells_another_client_deletes_in_a_backlog_is_slowed_down(fakes):
+    team = TeamOfOne(fakes, waits())
+    passes = Backlog(5.0).of(fakes, {}, decide=team.decide)
+    for _ in range(manager_reconciler.MAX_BUSY_ITERATIONS):
+        await passes(KEY)
+        fakes.cluster.remove(ObjectRef("Cell", "demo", "f-lead-0"))
+    with pytest.raises(Backoff, match="20 iterations in a row"):
+        await passes(KEY)
+
+
 async def test_a_name_that_another_client_took_is_read_at_once_in_a_backlog(fakes):
     team = TeamOfOne(fakes, waits())
     fakes.cluster.fail("create", errors.AlreadyExists("taken"), kind="Cell")
