@@ -263,6 +263,26 @@ async def test_calls_stay_in_the_status_until_the_pod_that_replaces_theirs_asks(
     assert reported == (calls if is_decided else [])
 
 
+async def test_calls_that_wait_leave_the_status_when_the_task_has_ended() -> None:
+    fake = await waiting()
+    ended = {"terminated": {"exitCode": 75, "reason": "Error", "message": "no answer"}}
+    pod = ObjectRef("Pod", "demo", "doctor-a1-xyz12")
+    fake.cluster.set_status(pod, {"phase": "Failed", **teams.container(ended)})
+    await teams.settle(fake)
+    assert ("outcome" in status(fake), "approvals" in status(fake)) == (False, False)
+
+
+async def test_calls_that_wait_are_not_in_the_status_of_the_next_attempt() -> None:
+    """A reconcile that records an end and starts the next attempt writes no status in between."""
+    fake = await waiting()
+    last = status(fake)
+    teams.fail(fake, "", code=137)
+    await teams.settle(fake)
+    fake.cluster.set_status(MISSION, last)
+    await teams.settle(fake)
+    assert (status(fake)["attempt"], "approvals" in status(fake)) == (2, False)
+
+
 def since(fake: FakeWorld, attempt: int) -> str:
     task = fake.cluster.read(teams.job_ref(attempt))["spec"]["template"]["spec"]["containers"][0]
     return next(each["value"] for each in task["env"] if each["name"] == "KAIS_CALLS_SINCE")
