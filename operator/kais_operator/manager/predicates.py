@@ -1,9 +1,9 @@
 """Predicates of watch events: drops those that only report our own writes.
 
-A reconcile that wrote observes again before it ends, so the watch events of its writes need no
-further reconcile of its key; other keys still get them. The status is written last and no decision
-reads it, so its event is dropped too, unless someone edited the object between the read and the
-write.
+A reconcile that wrote observes again before it ends, or in a backlog later if it only created
+children (`debounce`). So the watch events of its writes need no further reconcile of its key; other
+keys still get them. The status is written last and no decision reads it, so its event is dropped
+too, unless someone edited the object between the read and the write.
 
 An event can arrive before the response to the write that caused it. Events that concern a key under
 reconcile are therefore deferred and checked when the reconcile has ended.
