@@ -24,6 +24,9 @@ COALESCE_S = 0.5
 """What children report within this time is looked at once."""
 WRITES = {"create": 11.2, "patch status": 7.5}
 """Per use at most: ten objects and an Event; its status twice, that of its team and its cells."""
+MANY = 2 * workqueue.WORKERS
+LONG_BURST = 3 * USES
+"""A fast machine decides 100 instances before the oldest of them has waited for a second."""
 KINDS = ("blueprintinstances", "formations", "cells", "blueprints", "blueprintrevisions")
 CHILDREN = ("deployments", "services", "serviceaccounts", "configmaps")
 CELL = {"mode": "Service", "container": {"image": "none:1", "ports": [{"containerPort": 80}]}}
@@ -112,16 +115,19 @@ def looks_due(changes: Changes, parts: Iterable[Collection[tuple[str, str]]]) ->
     return due
 
 
-def create_burst(cluster: Cluster) -> None:
+def create_blueprint(cluster: Cluster) -> None:
     cluster.apply(blueprint())
     wait_for(
         lambda: cluster.status("blueprints", "pair").get("servedRevision"), subject="a revision"
     )
-    cluster.apply(*(use(number) for number in range(USES)))
 
 
-def is_all_applied(cluster: Cluster) -> bool:
-    counts = {"cells": 2 * USES, "blueprintinstances": USES, "formations": USES}
+def create_instances(cluster: Cluster, count: int = USES) -> None:
+    cluster.apply(*(use(number) for number in range(count)))
+
+
+def is_all_applied(cluster: Cluster, count: int = USES) -> bool:
+    counts = {"cells": 2 * count, "blueprintinstances": count, "formations": count}
     return all(sum(map(is_applied, cluster.items(kind))) == n for kind, n in counts.items())
 
 
@@ -138,7 +144,8 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
 ) -> None:
     operator = start()
     operator.wait_ready()
-    create_burst(cluster)
+    create_blueprint(cluster)
+    create_instances(cluster)
     wait_for(lambda: is_all_applied(cluster), subject="everything is applied", within_s=240)
     taken = {kind: looks(operator, kind) for kind in ("BlueprintInstance", "Formation", "Cell")}
     changes = accepted_changes(control_plane, cluster.namespace)
@@ -208,13 +215,22 @@ def instances_without_event(cluster: Cluster) -> set[str]:
 
 @pytest.fixture
 def holding(cluster: Cluster, start: Start) -> tuple[Operator, set[str]]:
-    """Start a burst; return the operator in the middle of it, and instances whose Events wait."""
-    operator = start()
-    operator.wait_ready()
-    create_burst(cluster)
-    wait_for(lambda: len(cluster.items("cells")) >= USES, subject="half of the cells", within_s=240)
-    held = instances_without_event(cluster)
-    assert len(held) > workqueue.WORKERS, "the others are in a reconcile that may write their Event"
+    """Start a burst; return the operator in the middle of it, and instances whose Events wait.
+
+    All instances are there when it starts: one that keeps pace with their creation holds nothing.
+    More instances than it has workers wait: the others may be about to write their Event.
+    """
+    first = start()
+    first.wait_ready()
+    create_blueprint(cluster)
+    assert first.end() == 0
+    create_instances(cluster, LONG_BURST)
+    operator = start(name="burst")
+    held = wait_for(
+        lambda: some if len(some := instances_without_event(cluster)) > MANY else None,
+        subject="instances whose Events wait",
+        within_s=60,
+    )
     return operator, held
 
 
@@ -224,7 +240,11 @@ def test_the_operator_after_one_that_was_killed_in_a_burst_writes_what_that_one_
     holding[0].kill()
     assert [body for body in cluster.items("cells") if not body.get("status")]
     start(name="again").wait_ready()
-    wait_for(lambda: is_all_applied(cluster), subject="everything is applied", within_s=240)
+    wait_for(
+        lambda: is_all_applied(cluster, LONG_BURST),
+        subject="everything is applied",
+        within_s=480,
+    )
 
 
 def test_an_operator_that_is_asked_to_stop_in_a_burst_writes_the_events_that_it_held(
