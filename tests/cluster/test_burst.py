@@ -237,6 +237,7 @@ def holding(cluster: Cluster, start: Start) -> tuple[Operator, set[str]]:
 def test_the_operator_after_one_that_was_killed_in_a_burst_writes_what_that_one_held(
     cluster: Cluster, start: Start, holding: tuple[Operator, set[str]]
 ) -> None:
+    wait_for(lambda: cluster.items("cells"), subject="cells", within_s=60)
     holding[0].kill()
     assert [body for body in cluster.items("cells") if not body.get("status")]
     start(name="again").wait_ready()
