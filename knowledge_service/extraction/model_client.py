@@ -159,9 +159,14 @@ class ModelClient:
                     f"the answer of the model {endpoint.name} exceeds {_MAX_BYTES // 1024} KiB",
                     is_temporary=False,
                 )
-            if self._monotonic() > ends_at_s:
-                raise self._too_late(endpoint)
+            self._require_time(endpoint, ends_at_s)
+        # A body without a length also ends when the deadline shuts its connection down.
+        self._require_time(endpoint, ends_at_s)
         return bytes(content)
+
+    def _require_time(self, endpoint: ModelEndpoint, ends_at_s: float) -> None:
+        if self._monotonic() > ends_at_s:
+            raise self._too_late(endpoint)
 
     def _too_late(self, endpoint: ModelEndpoint, *, is_unsent: bool = False) -> ModelCallFailed:
         return ModelCallFailed(

@@ -494,6 +494,7 @@ RESPONSE = {
     "status line": b"",
     "headers": STATUS_LINE + b"x-slow: ",
     "body": STATUS_LINE + b"content-length: 100000\r\n\r\n",
+    "body without a length": STATUS_LINE + b"\r\n",
 }
 HANDSHAKE = b"\x16\x03\x03\x40\x00"
 
