@@ -16,7 +16,7 @@ from knowledge_service.ports import ActionContext, IdempotencyKey
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_retention_and_erasure import recall_of
-from tests.knowledge_builders import ALL, PERSON, new_fact
+from tests.knowledge_builders import ALL, PERSON, TEAM, new_fact
 
 KEY = IdempotencyKey("ada", "k", "body")
 CONTEXT = ActionContext(PERSON, "because", KEY)
@@ -81,3 +81,31 @@ def test_response_of_an_earlier_recall_with_an_erased_fact_is_deleted(path: Path
     assert keys(path) == ["erased", "live", "retracted", "stored"]
     SqliteStore(path).close()
     assert keys(path) == ["live", "retracted", "stored"]
+
+
+def test_response_of_an_earlier_recall_with_a_fact_of_a_deleted_scope_is_deleted(
+    path: Path,
+) -> None:
+    with contextlib.closing(SqliteStore(path)) as store:
+        (stored,) = store.remember([new_fact("rain")], actor=PERSON)
+        fact = store.fact(stored.fact_id, ALL)
+        assert fact is not None
+        store.delete_scope(TEAM, actor=PERSON)
+        new, answer = recall_of(fact, "deleted", datetime(2026, 3, 1, tzinfo=UTC))
+        store.record_recall(new, answer.model_copy(update={"facts": ()}), KEY)
+    change_as_earlier_version(path, "k", facts=answer.model_dump(mode="json")["facts"])
+    assert keys(path) == ["k"]
+    SqliteStore(path).close()
+    assert keys(path) == []
+
+
+def test_damaged_response_does_not_prevent_the_upgrade(path: Path) -> None:
+    with contextlib.closing(SqliteStore(path)) as store:
+        (stored,) = store.remember([new_fact("rain")], actor=PERSON)
+        store.erase(stored.fact_id, CONTEXT)
+    change_as_earlier_version(path, "k")
+    database = connection.open_writer(path)
+    database.execute("""UPDATE idempotency SET response = '{"content":1,"backups":"'""")
+    database.close()
+    SqliteStore(path).close()
+    assert keys(path) == ["k"]
