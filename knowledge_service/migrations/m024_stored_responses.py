@@ -3,7 +3,7 @@
 The result of an erasure named what its caller may not see, and was filtered when it was sent. It
 stays, because its key may belong to an alias that names another fact now. A recall could store its
 response after the erasure of one of its facts, or the deletion of their scope. A response that is
-no JSON stays as it is: a repeat of its request reports it.
+no JSON stays as it is, and only a repeat of its request fails.
 """
 
 from __future__ import annotations
