@@ -37,7 +37,7 @@ def test_every_figure_of_sizing_is_one_of_the_benchmarks(heading: str) -> None:
 
 
 def test_every_figure_in_a_sentence_of_sizing_is_one_of_the_benchmarks() -> None:
-    for figure in ("30.4", "49", "143", "47", "41 ms", "1,621"):
+    for figure in ("30.4", "49", "145", "44", "41 ms", "1,621"):
         assert figure in SIZING
         assert is_measured(figure.removesuffix(" ms"))
 
