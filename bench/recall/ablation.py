@@ -19,14 +19,12 @@ from bench.figures import table
 from bench.recall import evaluation, faqs, locomo, marks, training
 from bench.recall.meetings import meetings
 from bench.recall.queries import Question, Set
-from knowledge_client.models import FactIn, RecallIn, Ref, Source
-from knowledge_service.domain.principals import administrator
+from knowledge_client.models import FactIn, Ref, Source
 from knowledge_service.search import second_hop
 from knowledge_service.search.pipeline import DEFAULT_CONFIG, RankerConfig
 from knowledge_service.search.ranking import ranking
 from knowledge_service.search.ranking.weights import FACTOR_NAMES, SHIPPED, WEIGHT_NAMES, Weights
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.use_cases import recall as recall_use_case
 
 _MARKS_OF_ANY_FACT = ("MRR", "first", "among 5", "among 10")
 Mark = Callable[[Sequence[str], Question, Mapping[str, FactIn]], marks.Marks]
@@ -267,18 +265,14 @@ def _constants(values: Sequence[tuple[ModuleType, str, float]]) -> Iterator[None
 def _ask(
     store: SqliteStore, judging_set: JudgingSet, names: Sequence[Mapping[str, str]]
 ) -> Answers:
-    reader = administrator("bench", "system")
     facts, all_marks, kinds = [], [], []
     for number, member in enumerate(judging_set.members):
         scopes = (f"realm:bench{number}",)
         for question in member.questions:
             if not question.evidence:
                 continue
-            body = RecallIn(query=question.text, limit=judging_set.limit, scopes=scopes)
-            answer = recall_use_case.recall(
-                store, reader, body, now=training.NOW, idempotency_key=None
-            )
-            facts.append([names[number][fact.id] for fact in answer.facts])
+            limit = judging_set.limit
+            facts.append(training.ask(store, names[number], question.text, scopes, limit))
             all_marks.append(judging_set.mark(facts[-1], question, member.facts))
             kinds.append(question.type)
     return Answers(facts, all_marks, kinds)

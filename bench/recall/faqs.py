@@ -19,13 +19,11 @@ from bench.figures import table
 from bench.recall import markdown_pages, marks, training
 from bench.recall.evaluation import fts5
 from bench.recall.queries import Question, Set
-from knowledge_client.models import FactIn, RecallIn
-from knowledge_service.domain.principals import administrator
+from knowledge_client.models import FactIn
 from knowledge_service.search import thesaurus
 from knowledge_service.search.query import expansion
 from knowledge_service.search.thesaurus import Group
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.use_cases import recall as recall_use_case
 
 _MARKS = ("MRR", "first", "among 5", "among 10")
 _HEAD = ("half", "questions", "finder", *_MARKS)
@@ -189,13 +187,10 @@ def _lower_case(question: Question) -> Question:
 
 
 def _ask(store: SqliteStore, names: Mapping[str, str], half: Set) -> list[list[str]]:
-    reader = administrator("bench", "system")
-    answers = []
-    for question in half.questions:
-        body = RecallIn(query=question.text, limit=_LIMIT, scopes=("realm:bench",))
-        answer = recall_use_case.recall(store, reader, body, now=training.NOW, idempotency_key=None)
-        answers.append([names[fact.id] for fact in answer.facts])
-    return answers
+    return [
+        training.ask(store, names, question.text, ("realm:bench",), _LIMIT)
+        for question in half.questions
+    ]
 
 
 def _row(half: Set, finder: str, answers: Sequence[Sequence[str]]) -> list[object]:

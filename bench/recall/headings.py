@@ -25,13 +25,11 @@ from bench.figures import table
 from bench.recall import faqs, markdown_pages, marks, training
 from bench.recall.queries import Question, Set
 from bench.recall.word_vectors import is_word
-from knowledge_client.models import FactIn, RecallIn
-from knowledge_service.domain.principals import administrator
+from knowledge_client.models import FactIn
 from knowledge_service.search import thesaurus
 from knowledge_service.search.text import analyser
 from knowledge_service.search.thesaurus import Group
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.use_cases import recall as recall_use_case
 
 _MOST_QUESTIONS = 250
 _CONTENT_WORDS = 3
@@ -364,14 +362,10 @@ class Judge:
 
     def ask(self, cases: Iterable[Case]) -> dict[Case, Answer]:
         """Return the answers of some questions."""
-        reader = administrator("bench", "system")
         answers = {}
         for case in cases:
-            body = RecallIn(query=case.question.text, limit=_LIMIT, scopes=case.scopes)
-            answer = recall_use_case.recall(
-                self._store, reader, body, now=training.NOW, idempotency_key=None
-            )
-            names = tuple(self._names[fact.id] for fact in answer.facts)
+            text = case.question.text
+            names = tuple(training.ask(self._store, self._names, text, case.scopes, _LIMIT))
             answers[case] = Answer(names, marks.mark_answer(names, case.question.evidence))
         return answers
 

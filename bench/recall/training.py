@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bench.recall import sets
 from bench.recall.meetings import meetings
 from bench.recall.queries import Question, Set
-from knowledge_client.models import FactIn, Ref, Source
+from knowledge_client.models import FactIn, RecallIn, Ref, Source
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.principals import administrator
 from knowledge_service.domain.recall_filters import Filters
@@ -32,6 +32,7 @@ from knowledge_service.search.pipeline import DEFAULT_CONFIG, Gathered
 from knowledge_service.search.ranking import ranking, weights
 from knowledge_service.search.ranking.weights import ADDITIVE_NAMES, FACTOR_NAMES, Weights
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.use_cases import recall as recall_use_case
 
 FILE = Path(weights.__file__).with_name("weights.json")
 Floats = NDArray[np.float64]
@@ -153,6 +154,16 @@ def remember(store: SqliteStore, scope: str, facts: Mapping[str, FactIn]) -> dic
         remembered = store.remember(new, actor=Actor("bench", "system"))
         ids |= {name: stored.fact_id for name, stored in zip(batch, remembered, strict=True)}
     return {fact_id: name for name, fact_id in ids.items()}
+
+
+def ask(
+    store: SqliteStore, names: Mapping[str, str], query: str, scopes: tuple[str, ...], limit: int
+) -> list[str]:
+    """Recall facts of some scopes; return their names, the best first."""
+    body = RecallIn(query=query, limit=limit, scopes=scopes)
+    reader = administrator("bench", "system")
+    answer = recall_use_case.recall(store, reader, body, now=NOW, idempotency_key=None)
+    return [names[fact.id] for fact in answer.facts]
 
 
 def _batches(facts: Mapping[str, FactIn]) -> Iterable[dict[str, FactIn]]:
