@@ -24,7 +24,7 @@ import numpy as np
 from bench.figures import table
 from bench.recall import faqs, markdown_pages, marks, training
 from bench.recall.queries import Question, Set
-from bench.recall.word_vectors import is_word
+from bench.recall.word_vectors import Source, is_word
 from knowledge_client.models import FactIn
 from knowledge_service.search import thesaurus
 from knowledge_service.search.text import analyser
@@ -51,12 +51,9 @@ _UNWANTED = re.compile(
 
 
 @dataclass(frozen=True)
-class Project:
-    """The documentation in a GitHub repository at a commit; `pages` are the wanted paths."""
+class Project(Source):
+    """The documentation of a project, in the folder `docs` unless `pages` says otherwise."""
 
-    repository: str
-    licence: str
-    commit: str
     pages: str = "^docs/"
 
 
