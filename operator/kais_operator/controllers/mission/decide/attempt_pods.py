@@ -37,6 +37,8 @@ def of_mission(mission: Mission, pods_seen: Sequence[Body]) -> list[Body]:
 
     The Job may be gone, and its pod without an owner. Anyone may create a pod with the label.
     """
+    if not pods_seen:  # as for most missions, which are observed often: no names are computed
+        return []
     job_names = {
         names.job_name(mission.metadata.name, number + 1) for number in range(MAX_ATTEMPTS)
     }
