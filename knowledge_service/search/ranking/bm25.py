@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.search.postings import reader
+from knowledge_service.search.postings import posting_lists, reader
 from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.postings.index_rows import Source
 from knowledge_service.search.postings.posting_lists import Columns, ScopePostings
@@ -57,6 +57,38 @@ class Bm25Weights:
         return factors
 
 
+@dataclass(frozen=True, slots=True)
+class WeightedPostings:
+    """The posting lists of some scopes, one after the other, with the weight of each posting.
+
+    Attributes:
+        first: the position of the first document of these scopes.
+        count: the number of their documents.
+        ordinals: the position of each posting's document, counted from `first`.
+        terms: the number of the term of each posting list.
+        ends: the index behind the last posting of each list.
+    """
+
+    first: int
+    count: int
+    ordinals: NDArray[np.int32]
+    weights: Floats
+    terms: NDArray[np.intp]
+    ends: NDArray[np.intp]
+
+    def matches(
+        self, is_chosen: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32], Floats]:
+        """Return the term, the document's position and the weight of postings of chosen documents.
+
+        `is_chosen` says of every visible document whether it is.
+        """
+        inside = is_chosen[self.first : self.first + self.count]
+        hits = inside[self.ordinals].nonzero()[0]
+        terms = self.terms[self.ends.searchsorted(hits, side="right")]
+        return terms, self.ordinals[hits] + self.first, self.weights[hits]
+
+
 _NO_WEIGHTS = Bm25Weights(np.empty(0), 1.0)
 Related = Mapping[str, Sequence[str]]
 """Maps each term that was added to a query to the query's own terms that it is related to."""
@@ -67,12 +99,14 @@ class Scores:
     """The score of every document of the visible scopes; 0 without any term.
 
     Documents are identified by their position: scope after scope, each in insertion order.
+    `batches` has the weighted postings of all scopes, and is empty without related terms.
     `concepts` maps the number of each related term to that of the query's term that it stands for,
     and the number of that term to itself.
     """
 
     scopes: Sequence[ScopePostings]
     values: Floats
+    batches: Sequence[WeightedPostings] = ()
     terms: tuple[str, ...] = ()
     weights: Bm25Weights = _NO_WEIGHTS
     concepts: Mapping[int, int] = field(default_factory=dict)
@@ -124,23 +158,29 @@ class Scores:
         Only the best term of a concept counts. Lucene's SynonymQuery also scores synonyms as one
         term. `ordinals` must be ascending.
         """
-        sums = {concept: np.zeros(len(ordinals)) for concept in self.concepts.values()}
-        best = {concept: np.zeros(len(ordinals)) for concept in sums}
-        base = 0
-        for scope in self.scopes:
-            low, high = ordinals.searchsorted((base, base + scope.count)).tolist()
-            if low < high:
-                inside = (ordinals[low:high] - base).astype(np.int32)
-                for term, first, postings in scope.postings:
-                    concept = self.concepts.get(term)
-                    if concept is not None:
-                        shares = self._shares(term, postings, inside - np.int32(first))
-                        sums[concept][low:high] += shares
-                        np.maximum(best[concept][low:high], shares, out=best[concept][low:high])
-            base += scope.count
         text_scores = self.values[ordinals]
-        for concept in sorted(sums):
-            text_scores -= sums[concept] - best[concept]
+        concepts = sorted(set(self.concepts.values()))
+        if not (concepts and len(ordinals)):
+            return text_scores
+        row_of = {concept: row for row, concept in enumerate(concepts)}
+        rows = np.full(len(self.terms), -1)
+        rows[list(self.concepts)] = [row_of[concept] for concept in self.concepts.values()]
+        is_chosen = np.zeros(len(self.values), dtype=bool)
+        is_chosen[ordinals] = True
+        matches = [batch.matches(is_chosen) for batch in self.batches]
+        terms, positions, weights = [
+            np.concatenate(column) for column in zip(*matches, strict=True)
+        ]
+        is_related = rows[terms] >= 0
+        cells = rows[terms[is_related]] * len(ordinals)
+        cells += ordinals.searchsorted(positions[is_related])
+        shares = weights[is_related]
+        shape = len(concepts), len(ordinals)
+        sums: Any = np.bincount(cells, weights=shares, minlength=shape[0] * shape[1])
+        best = np.zeros(len(sums))
+        np.maximum.at(best, cells, shares)
+        for excess in (sums - best).reshape(shape):
+            text_scores -= excess
         return text_scores
 
     def parts(self, fact_no: int) -> dict[str, float]:
@@ -167,19 +207,6 @@ class Scores:
             if index < len(ordinals) and ordinals[index] == ordinal - first:
                 factor, length = float(self.weights.factors[term]), float(lengths[index])
                 yield term, self.weights.weights(factor, length, int(frequencies[index]))
-
-    def _shares(self, term: int, postings: Columns, ordinals: NDArray[np.int32]) -> Floats:
-        """Return the share of a term in the scores of some documents."""
-        shares = np.zeros(len(ordinals))
-        positions = postings.ordinals.searchsorted(ordinals)
-        positions[positions == len(postings.ordinals)] = 0
-        hits = (postings.ordinals[positions] == ordinals).nonzero()[0]
-        if len(hits):
-            chosen = positions[hits]
-            factors = np.full(len(hits), self.weights.factors[term])
-            lengths, frequencies = postings.lengths[chosen], postings.frequencies[chosen]
-            shares[hits] = self.weights.weights(factors, lengths, frequencies)
-        return shares
 
     def _reaching(self, size: int) -> NDArray[np.intp]:
         values = self.values
@@ -239,16 +266,18 @@ def _scores(
     live = sum([scope.live for scope in scopes])
     weights = _weights_of(scopes, live, [term_weights[term] for term in query_terms])
     concepts = _limit_related(weights.factors, query_terms, related) if related else {}
-    batches = list(_batches(scopes))
-    if len(batches) == 1:
-        return Scores(scopes, _values(scopes, weights), query_terms, weights, concepts)
     values = np.empty(documents)
-    base = 0
-    for batch in batches:
-        batch_values = _values(batch, weights)
-        values[base : base + len(batch_values)] = batch_values
-        base += len(batch_values)
-    return Scores(scopes, values, query_terms, weights, concepts)
+    first, weighted = 0, []
+    for batch in _batches(scopes):
+        postings = _weighted(batch, first, weights)
+        end = first + postings.count
+        values[first:end] = np.bincount(
+            postings.ordinals, weights=postings.weights, minlength=postings.count
+        )
+        if concepts:  # nothing else reads them, and a broad query has millions
+            weighted.append(postings)
+        first = end
+    return Scores(scopes, values, weighted, query_terms, weights, concepts)
 
 
 def _weights_of(
@@ -294,23 +323,28 @@ def _batches(scopes: Sequence[ScopePostings]) -> Iterator[list[ScopePostings]]:
         yield batch
 
 
-def _values(scopes: Sequence[ScopePostings], bm25_weights: Bm25Weights) -> Floats:
-    """Sum the weights of each document's postings, in the order of the terms."""
+def _weighted(
+    scopes: Sequence[ScopePostings], first: int, bm25_weights: Bm25Weights
+) -> WeightedPostings:
+    """Weigh the postings of scopes; those of a document are in the order of the terms."""
     terms: list[int] = []
     bases: list[int] = []
     columns: list[Columns] = []
     base = 0
     for scope in scopes:
-        for term, first, postings in scope.postings:
+        for term, first_of_list, postings in scope.postings:
             terms.append(term)
-            bases.append(base + first)
+            bases.append(base + first_of_list)
             columns.append(postings)
         base += scope.count
-    if not columns:
-        return np.zeros(base)
-    ordinals, tf, lengths = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    ordinals, tf, lengths = [
+        np.concatenate(column)
+        for column in zip(*(columns or [posting_lists.NO_POSTINGS]), strict=True)
+    ]
     sizes = [len(postings.ordinals) for postings in columns]
+    term_numbers = np.array(terms, dtype=np.intp)
     ordinals += np.repeat(np.array(bases, dtype=np.int32), sizes)
-    weights = bm25_weights.weights(np.repeat(bm25_weights.factors[terms], sizes), lengths, tf)
-    values: Any = np.bincount(ordinals, weights=weights, minlength=base)
-    return cast("Floats", values)
+    weights = bm25_weights.weights(
+        np.repeat(bm25_weights.factors[term_numbers], sizes), lengths, tf
+    )
+    return WeightedPostings(first, base, ordinals, weights, term_numbers, np.cumsum(sizes))

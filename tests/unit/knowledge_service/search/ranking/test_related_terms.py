@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_service.search.query import expansion
+from knowledge_service.search.ranking import bm25
 from knowledge_service.search.ranking.bm25 import Related, Scores
 from knowledge_service.search.text import term_ids
 from tests.fakes import recall_snapshot
@@ -103,6 +104,26 @@ def test_the_shares_of_the_terms_add_up_to_the_text_score(texts: list[str]) -> N
         parts = scores.parts(number)
         assert math.isclose(sum(parts.values()), value, abs_tol=1e-12)
         assert len({RELATED.get(term, (term,)) for term in parts}) == len(parts)
+
+
+@given(TEXTS)
+def test_scopes_that_are_weighed_apart_have_the_scores_of_those_weighed_together(
+    texts: list[str],
+) -> None:
+    documents = [
+        term_ids.document(number, Counter(text.split())) for number, text in enumerate(texts, 1)
+    ]
+    scopes = {scope_no: documents[scope_no - 1 :: 3] for scope_no in (1, 2, 3)}
+    scopes = {scope_no: of_scope for scope_no, of_scope in scopes.items() if of_scope}
+    together = recall_snapshot.scored(scopes, QUERY, RELATED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25, "_BATCH_POSTINGS", 1)
+        apart = recall_snapshot.scored(scopes, QUERY, RELATED)
+    assert len(together.batches) == 1
+    assert apart.values.tolist() == together.values.tolist()
+    assert text_scores(apart, len(texts)) == text_scores(together, len(texts))
+    last = np.array([len(texts) - 1])
+    assert apart.text_scores(last).tolist() == text_scores(together, len(texts))[-1:]
 
 
 @given(TEXTS, st.sampled_from([*RELATED]))
