@@ -46,7 +46,6 @@ class WordVectors:
         self.term_count = len(terms)
         self._vectors = np.frombuffer(numbers, dtype=np.int8).reshape(len(terms), -1)
         self._rows_of_text = functools.lru_cache(maxsize=2048)(self._find_rows)
-        self._rows_of_chunk = functools.lru_cache(maxsize=8192)(self._find_rows_of_chunk)
 
     def similarities(self, query_terms: Iterable[str], texts: Sequence[str]) -> list[float]:
         """Return the similarity of each text to the query, from 0 to 1.
@@ -88,12 +87,9 @@ class WordVectors:
         return max(float(((vectors @ own) / lengths).max()) / math.sqrt(own @ own), 0.0)
 
     def _find_rows(self, text: str) -> tuple[int, ...]:
-        """Return the rows of the different terms of a text; no token spans a space."""
-        return tuple({*chain.from_iterable(map(self._rows_of_chunk, text.split()))})
-
-    def _find_rows_of_chunk(self, chunk: str) -> tuple[int, ...]:
-        terms, _ = analyser.of_chunk(chunk)
-        return tuple([self._row_of[term] for term in terms if term in self._row_of])
+        """Return the rows of the different terms of a text; dates have none."""
+        row_of = self._row_of
+        return tuple({row_of[term] for term in analyser.token_terms(text) if term in row_of})
 
     def _sums(self, rows_of_texts: Sequence[Collection[int]]) -> NDArray[np.float64]:
         """Return the sum of the vectors of each text; all numbers are integers."""

@@ -55,6 +55,11 @@ def sequence(text: str) -> Iterator[str]:
     return chain(chain.from_iterable(map(_token, token_texts)), date_terms)
 
 
+def token_terms(text: str) -> Iterator[str]:
+    """Yield the terms of a text in text order, without those of the dates that it names."""
+    return chain.from_iterable(map(_token, _TOKEN.findall(_plain(text))))
+
+
 def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the tokens of a text, as `of_token` takes them, and the terms of its named dates."""
     plain = _plain(text)
