@@ -32,6 +32,7 @@ from knowledge_service.migrations import (
     m022_withheld_runs,
     m023_facets,
     m024_stored_responses,
+    m025_outcome_totals,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -59,5 +60,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (22, "m022_withheld_runs", m022_withheld_runs.SQLITE),
     (23, "m023_facets", m023_facets.SQLITE),
     (24, "m024_stored_responses", m024_stored_responses.SQLITE),
+    (25, "m025_outcome_totals", m025_outcome_totals.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

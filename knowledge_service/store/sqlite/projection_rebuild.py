@@ -27,6 +27,7 @@ from knowledge_service.store.sqlite.json_lists import json_list
 from knowledge_service.store.sqlite.projections import (
     SqliteProjections,
     hash_index_table,
+    outcome_totals,
     trigram_index,
 )
 
@@ -51,6 +52,7 @@ def rebuild(connection: apsw.Connection) -> int:
     """Replay in a separate transaction, so that a failure changes nothing."""
     with _one_transaction(connection):
         count = replay(connection)
+        outcome_totals.refill(connection)
         _index_all(connection)
     return count
 
@@ -76,9 +78,10 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
-    """Hash the canonical dump of each projection table, and of the index tables."""
+    """Hash the canonical dump of each projection, of the index tables, and of the totals."""
     hashes = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
-    hashes |= {name: _hash(_rows(connection, name)) for name in ("posting", "equal", "fact_facet")}
+    derived = ("posting", "equal", "fact_facet", *outcome_totals.TABLES)
+    hashes |= {name: _hash(_rows(connection, name)) for name in derived}
     return hashes | {"trigram": _hash(trigram_index.dump(connection))}
 
 

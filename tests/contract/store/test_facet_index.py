@@ -17,6 +17,7 @@ from knowledge_service.ports import ActionContext, Listing
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
+from tests.earlier_schemas import drop_outcome_totals
 from tests.knowledge_builders import AGENT, OPERATOR, TEAM
 
 OTHER_TEAM = "realm:demo/formation:other"
@@ -121,6 +122,7 @@ def test_a_rebuild_and_an_upgrade_make_the_same_entries(path: Path) -> None:
     assert count_rows(path) == rows
 
     db = connection.open_writer(path)
+    drop_outcome_totals(db)
     db.execute("DELETE FROM migration WHERE number >= 23; DROP TABLE fact_facet")
     db.close()
     with contextlib.closing(SqliteStore(path)) as store:

@@ -66,8 +66,7 @@ def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
     reported_plan = plan(tmp_path / "knowledge.db", recall_snapshot._USES)
     assert "SEARCH usage USING COVERING INDEX usage_outcome (fact_no=?)" in reported_plan
     plan_of_all = plan(tmp_path / "all.db", recall_snapshot._USES_OF_ALL)
-    assert "SEARCH u USING COVERING INDEX usage_outcome (fact_no=?)" in plan_of_all
-    assert "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)" in plan_of_all
+    assert "SEARCH fact_outcome USING PRIMARY KEY (fact_no=?)" in plan_of_all
 
 
 def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from knowledge_service.ports import ActionContext, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
+from tests.earlier_schemas import drop_outcome_totals
 from tests.knowledge_builders import AGENT, OPERATOR, TEAM
 
 
@@ -71,6 +72,7 @@ def test_an_older_file_compares_its_facts_by_schema_after_the_upgrade(
         assert (block.status, twin.status) == ("created", "created")
         store.erase(erased.fact_id, ActionContext(OPERATOR, "asked for"))
     db = connection.open_writer(path)
+    drop_outcome_totals(db)
     db.execute("DELETE FROM migration WHERE number >= 21")
     db.execute("DROP INDEX run_withheld; DROP TABLE fact_facet")
     db.close()

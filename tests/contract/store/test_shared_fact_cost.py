@@ -32,6 +32,7 @@ from knowledge_service.search.snapshot import MOST_LINKED, RowRequest
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.repositories import base, recall_search
 from knowledge_service.store.sqlite.store import SqliteStore
+from tests.earlier_schemas import drop_outcome_totals
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
 
 STRANGERS = 150
@@ -228,6 +229,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
     fact_provenance = store.why(remembered.fact_id, AuditReader(CELL, "demo/lead-0"))
     store.close()
     db = apsw.Connection(str(path))
+    drop_outcome_totals(db)
     db.execute(INITIAL_MESSAGE)
     db.close()
     with contextlib.closing(SqliteStore(path)) as store:
@@ -350,6 +352,24 @@ def test_fact_brings_a_reader_of_everything_so_many_linked_facts_and_no_more(
     crowd(path, 20_000, 4 * MOST_LINKED)
     measure()
     assert measure() == (steps, links)
+
+
+def test_reader_of_everything_counts_outcomes_in_as_many_steps_however_many_used_a_fact(
+    town: Town, tmp_path: Path
+) -> None:
+    def measure() -> tuple[int, float]:
+        with Steps(town.store) as counted:
+            hits = town.store.search(Search(EVERYTHING, MESSAGE, 1, ("platform",))).hits
+        return counted.count, hits[0].parts["x_usefulness"]
+
+    path = tmp_path / "knowledge.db"
+    crowd(path, 10_000, STRANGERS)
+    measure()
+    among_some = measure()
+    assert among_some[1] > 1
+    crowd(path, 20_000, 4 * STRANGERS)
+    measure()
+    assert measure() == among_some
 
 
 def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from knowledge_service.ports import ActionContext, IdempotencyKey
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_retention_and_erasure import recall_of
+from tests.earlier_schemas import drop_outcome_totals
 from tests.knowledge_builders import ALL, PERSON, TEAM, new_fact
 
 KEY = IdempotencyKey("ada", "k", "body")
@@ -34,6 +35,7 @@ def change_as_earlier_version(path: Path, key: str, **members: Any) -> None:
     database.execute(
         "UPDATE idempotency SET response = ? WHERE key = ?", (json.dumps(response), key)
     )
+    drop_outcome_totals(database)
     database.execute("DELETE FROM migration WHERE number >= 24")
     database.close()
 

@@ -16,11 +16,14 @@ from knowledge_service.store.sqlite.db import connection as files
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import backup_and_restore
+from knowledge_service.store.sqlite.projections import outcome_totals
 from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
 # The indexes are rebuilt from the log, idempotency keys expire, and migrations belong to the file.
-_EXCLUDED_TABLES = frozenset({"posting", "equal", "fact_facet", "idempotency", "migration"})
+_EXCLUDED_TABLES = frozenset(
+    {"posting", "equal", "fact_facet", "idempotency", "migration", *outcome_totals.TABLES}
+)
 _TABLES = """SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
   AND name <> 'trigram' AND name NOT LIKE 'trigram|_%' ESCAPE '|'"""
 _SCHEMA = "SELECT max(number) FROM migration"

@@ -74,15 +74,11 @@ _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 # Sums for a reader of everything, because a popular fact may have thousands of observers, each with
-# an entry.
-_USES_OF_ALL = """SELECT u.fact_no, u.kind, sum(u.count)
-  FROM usage u INDEXED BY usage_outcome CROSS JOIN scope s ON s.scope_no = u.observer_no
-  WHERE u.fact_no IN (SELECT value FROM json_each(?)) AND u.kind IN ('succeeded', 'failed')
-  AND s.retired_at IS NULL GROUP BY u.fact_no, u.kind"""
-_RATES_OF_ALL = """SELECT u.scope_no, u.kind, sum(u.count)
-  FROM scope_usage u CROSS JOIN scope s ON s.scope_no = u.observer_no
-  WHERE u.scope_no IN (SELECT value FROM json_each(?)) AND u.kind IN ('succeeded', 'failed')
-  AND s.retired_at IS NULL GROUP BY u.scope_no, u.kind"""
+# an entry. Triggers keep them (migration 25).
+_USES_OF_ALL = """SELECT fact_no, kind, count FROM fact_outcome
+  WHERE fact_no IN (SELECT value FROM json_each(?))"""
+_RATES_OF_ALL = """SELECT scope_no, kind, count FROM scope_outcome
+  WHERE scope_no IN (SELECT value FROM json_each(?))"""
 # Most scopes that recalled a fact have no outcomes, so they are filtered out first.
 _USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
     SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
