@@ -2,8 +2,9 @@
 
 Each feature is made neutral, alone, and the questions of the judging sets are asked again. No word
 of these sets is of this project, and no weight was learned from them: the judged half of the
-meetings, LoCoMo, and the FAQs of other projects. No fact of these is of a run or an observation, so
-the context of such facts is judged on the FAQs with each project as a run, or as an entity.
+meetings, LoCoMo, and the FAQs of other projects. No fact of these is of a run or an observation. So
+the context of such facts is judged on the FAQs with each project as a run, or as an entity, and on
+the notes of LoCoMo with each session as a run, or each speaker as an entity.
 """
 
 import tempfile
@@ -105,16 +106,29 @@ def judging_sets(locomo_files: Sequence[Path], faqs_folder: Path | None) -> Iter
             "LoCoMo", conversations, marks.mark_all_evidence, evaluation.MARKS,
             evaluation.LIMIT, "LoCoMo",
         )  # fmt: skip
+        notes = [*locomo.read_notes(locomo_files)]
+        plain = JudgingSet("notes", notes, _mark_any_fact, _MARKS_OF_ANY_FACT, 20, "notes")
+        yield plain
+        yield replace(
+            plain, name="notes, each session as a run",
+            members=[in_runs(each, locomo.session_of_note) for each in notes],
+            features=frozenset({"context.run"}),
+        )  # fmt: skip
+        yield replace(
+            plain, name="notes, each speaker as an entity",
+            members=[about_entities(each, locomo.speaker_of_note) for each in notes],
+            features=frozenset({"context.observation"}),
+        )  # fmt: skip
     if faqs_folder:
         both = _joined_halves(*faqs.read(faqs_folder))
         plain = JudgingSet("FAQs", [both], _mark_any_fact, _MARKS_OF_ANY_FACT, 20, "FAQs")
         yield plain
         yield replace(
-            plain, name="FAQs, each project as a run", members=[in_runs(both)],
+            plain, name="FAQs, each project as a run", members=[in_runs(both, _project)],
             features=frozenset({"context.run"}),
         )  # fmt: skip
         yield replace(
-            plain, name="FAQs, each project as an entity", members=[about_entities(both)],
+            plain, name="FAQs, each project as an entity", members=[about_entities(both, _project)],
             features=frozenset({"context.observation"}),
         )  # fmt: skip
 
@@ -135,22 +149,22 @@ def _joined_halves(*halves: Set) -> Set:
     return Set("FAQs", halves[0].facts, tuple(questions))
 
 
-def in_runs(source: Set) -> Set:
-    """Make each fact one that the run of its project brought."""
+def in_runs(source: Set, run_of: Callable[[str], str]) -> Set:
+    """Make each fact one that a run brought: the one that `run_of` gives for its name."""
     facts = {}
     for name, fact in source.facts.items():
-        run = Ref(type="run", id=_project(name).replace("/", "-"))
+        run = Ref(type="run", id=run_of(name).replace("/", "-"))
         origin = Source(type="mission_extraction", refs=(run,), actor="bench")
         facts[name] = fact.model_copy(update={"source": origin})
     return replace(source, facts=facts)
 
 
-def about_entities(source: Set) -> Set:
-    """Make each fact an observation of its project."""
-    entities = {f"{training.ENTITY}{_project(name)}" for name in source.facts}
+def about_entities(source: Set, entity_of: Callable[[str], str]) -> Set:
+    """Make each fact an observation of the entity that `entity_of` gives for its name."""
+    entities = {f"{training.ENTITY}{entity_of(name)}" for name in source.facts}
     facts = {name: FactIn(content=name, kind="entity") for name in sorted(entities)}
     for name, fact in source.facts.items():
-        facts[name] = fact.model_copy(update={"about": f"{training.ENTITY}{_project(name)}"})
+        facts[name] = fact.model_copy(update={"about": f"{training.ENTITY}{entity_of(name)}"})
     return replace(source, facts=facts)
 
 

@@ -48,7 +48,7 @@ def test_losses_of_a_kind_count_its_questions_alone() -> None:
     ]
 
 
-def test_the_faqs_as_runs_and_observations_keep_their_facts_and_names() -> None:
+def test_facts_as_those_of_runs_or_observations_keep_their_facts_and_names() -> None:
     facts = {
         "one/project 0": FactIn(content="It restarts."),
         "one/project 1": FactIn(content="It stops."),
@@ -56,7 +56,11 @@ def test_the_faqs_as_runs_and_observations_keep_their_facts_and_names() -> None:
     }
     questions = (Question("q", "judged", "What does it do?", frozenset({"one/project 1"})),)
     source = Set("FAQs", facts, questions)
-    runs, entities = ablation.in_runs(source), ablation.about_entities(source)
+
+    def project(name: str) -> str:
+        return name.partition(" ")[0]
+
+    runs, entities = ablation.in_runs(source, project), ablation.about_entities(source, project)
     assert [fact.source.refs[0].id for fact in runs.facts.values() if fact.source] == [
         "one-project", "one-project", "another-project",
     ]  # fmt: skip

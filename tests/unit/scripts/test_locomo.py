@@ -48,6 +48,37 @@ def test_turns_become_facts_and_questions_without_evidence_are_left_out(
     ]
 
 
+NOTES = {
+    "session_1_observation": {
+        "Ada": [["Ada has a tortoise.", "D1:1"], ["Ada likes boats.", ["D1:1", "D1:2"]]],
+        "Ben": [["Ben has a kayak.", "D1:2"]],
+    },
+    "session_1_summary": "Ada and Ben talk.",
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[{"qa": QUESTIONS, "observation": NOTES}], {"qa": QUESTIONS, **CONVERSATION, **NOTES}],
+    ids=["one file for all", "one file each"],
+)
+def test_notes_are_evidence_for_questions_about_their_turns(tmp_path: Path, content: Any) -> None:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps(content), "utf-8")
+    [notes] = locomo.read_notes([file])
+    assert {name: fact.content for name, fact in notes.facts.items()} == {
+        "session_1/Ada 0": "Ada has a tortoise.",
+        "session_1/Ada 1": "Ada likes boats.",
+        "session_1/Ben 0": "Ben has a kayak.",
+    }
+    assert [(q.type, sorted(q.evidence)) for q in notes.questions] == [
+        ("one turn", ["session_1/Ada 0", "session_1/Ada 1"]),
+        ("several turns", ["session_1/Ada 0", "session_1/Ada 1", "session_1/Ben 0"]),
+    ]
+    assert locomo.session_of_note("session_1/Ada 0") == "session_1"
+    assert locomo.speaker_of_note("session_1/Ada 0") == "Ada"
+
+
 def test_figures_have_a_row_for_each_category(tmp_path: Path) -> None:
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps({"qa": QUESTIONS, **CONVERSATION}), "utf-8")
