@@ -38,13 +38,9 @@ def run(files: Sequence[Path]) -> str:
 
 def read(files: Sequence[Path]) -> Iterator[Set]:
     """Read each conversation as a set of facts: a turn with its speaker, session and time each."""
-    for file in files:
-        content = json.loads(file.read_text("utf-8"))
-        samples = content if isinstance(content, list) else [content]
-        for number, sample in enumerate(samples):
-            name = f"{file.stem} {number}" if len(samples) > 1 else file.stem
-            facts = dict(_turns(sample.get("conversation", sample)))
-            yield Set(name, facts, tuple(_questions(sample["qa"], facts)))
+    for name, sample in _samples(files):
+        facts = dict(_turns(sample.get("conversation", sample)))
+        yield Set(name, facts, tuple(_questions(sample["qa"], facts)))
 
 
 def read_notes(files: Sequence[Path]) -> Iterator[Set]:
@@ -52,22 +48,28 @@ def read_notes(files: Sequence[Path]) -> Iterator[Set]:
 
     The evidence of a question are the notes that name one of its turns.
     """
+    for conversation, sample in _samples(files):
+        facts: dict[str, FactIn] = {}
+        notes_of: dict[str, set[str]] = {}
+        for name, text, turn_ids in _notes(sample.get("observation", sample)):
+            facts[name] = FactIn(content=text)
+            for turn_id in turn_ids:
+                notes_of.setdefault(turn_id, set()).add(name)
+        questions = [
+            replace(question, evidence=noted)
+            for question in _questions(sample["qa"], notes_of)
+            if (noted := frozenset().union(*(notes_of[turn] for turn in question.evidence)))
+        ]
+        yield Set(conversation, facts, tuple(questions))
+
+
+def _samples(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Read each conversation with its name."""
     for file in files:
         content = json.loads(file.read_text("utf-8"))
         samples = content if isinstance(content, list) else [content]
         for number, sample in enumerate(samples):
-            facts: dict[str, FactIn] = {}
-            notes_of: dict[str, set[str]] = {}
-            for name, text, turn_ids in _notes(sample.get("observation", sample)):
-                facts[name] = FactIn(content=text)
-                for turn_id in turn_ids:
-                    notes_of.setdefault(turn_id, set()).add(name)
-            questions = [
-                replace(question, evidence=noted)
-                for question in _questions(sample["qa"], notes_of)
-                if (noted := frozenset().union(*(notes_of[turn] for turn in question.evidence)))
-            ]
-            yield Set(f"{file.stem} {number}", facts, tuple(questions))
+            yield f"{file.stem} {number}" if len(samples) > 1 else file.stem, sample
 
 
 def session_of_note(name: str) -> str:
