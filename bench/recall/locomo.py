@@ -56,9 +56,11 @@ def read_notes(files: Sequence[Path]) -> Iterator[Set]:
             for turn_id in turn_ids:
                 notes_of.setdefault(turn_id, set()).add(name)
         questions = [
-            replace(question, evidence=noted)
+            replace(
+                question,
+                evidence=frozenset().union(*(notes_of[turn] for turn in question.evidence)),
+            )
             for question in _questions(sample["qa"], notes_of)
-            if (noted := frozenset().union(*(notes_of[turn] for turn in question.evidence)))
         ]
         yield Set(conversation, facts, tuple(questions))
 

@@ -20,7 +20,8 @@ from knowledge_service.store.sqlite.projections import outcome_totals
 from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
-# The indexes are rebuilt from the log, idempotency keys expire, and migrations belong to the file.
+# The indexes are rebuilt from the log, idempotency keys expire, migrations belong to the file, and
+# triggers sum the totals of outcomes again.
 _EXCLUDED_TABLES = frozenset(
     {"posting", "equal", "fact_facet", "idempotency", "migration", *outcome_totals.TABLES}
 )
