@@ -43,7 +43,7 @@ from knowledge_service.search.ranking.conversations import (
 from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates, english
 
-FORMULA = "learned-6"
+FORMULA = "learned-7"
 """The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,

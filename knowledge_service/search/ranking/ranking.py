@@ -327,7 +327,8 @@ def _add_word_vectors(
 ) -> None:
     """Add the similarity of word vectors to the best matches that are no turns, and to all turns.
 
-    Turns have a weight of their own for this part, which only the second hop gives.
+    That of a fact is the product of the similarities by both tables. Turns are compared by the
+    distilled vectors alone, and only in the second hop, which gives them a weight.
     """
     text = evidence.text
     best = max(text.values(), default=0.0)
@@ -335,15 +336,17 @@ def _add_word_vectors(
     facts = sorted(facts, key=lambda number: (-text[number], number))[:_MOST_COMPARED]
     turn_weight = weights.additive.get(WORD_VECTORS_OF_TURNS, 0.0)
     turns = [number for number in parts if groups.of[number].kind == TALK] if turn_weight else []
-    for compared, vectors, weight in (
-        (facts, word_vectors.OF_CONTEXTS, weights.additive["word_vectors"]),
-        (turns, word_vectors.DISTILLED, turn_weight),
-    ):
-        contents = [evidence.rows[number].content for number in compared]
-        similarities = vectors.similarities(question.own_terms, contents)
-        for number, similarity in zip(compared, similarities, strict=True):
-            if weight * best * similarity:
-                parts[number]["word_vectors"] = weight * best * similarity
+    compared = [*facts, *turns]
+    contents = [evidence.rows[number].content for number in compared]
+    similarities = word_vectors.TEXT_VECTORS.similarities(question.own_terms, contents)
+    weight = weights.additive["word_vectors"]
+    for number, by_contexts, distilled in zip(compared, *similarities, strict=True):
+        if groups.of[number].kind == TALK:
+            share = turn_weight * distilled
+        else:
+            share = weight * by_contexts * distilled
+        if best * share:
+            parts[number]["word_vectors"] = best * share
 
 
 def _add_conversations(

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-FORMAT = 4
+FORMAT = 5
 """The version of the format. Raise it when a feature is added, removed or computed differently."""
 ADDITIVE_NAMES = (
     "context.previous", "context.second_previous", "context.next", "context.second_next",

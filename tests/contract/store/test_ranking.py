@@ -345,23 +345,10 @@ def test_match_keeps_its_link_to_a_fact_that_many_older_facts_are_linked_with(
 
 
 def test_why_a_fact_was_not_recalled_is_told_for_every_stage(store: Store) -> None:
-    # Words without a vector, so that the facts match equally well.
-    vocabulary = [
-        "almond",
-        "bramble",
-        "cherry",
-        "damson",
-        "elder",
-        "fennel",
-        "gorse",
-        "hazel",
-        "juniper",
-        "kelp",
-        "larch",
-        "maple",
-    ]
+    # Names without a vector in any table, so that the facts match equally well.
+    names = [f"zq{letter}v" for letter in "abcdefghijkl"]
     remembered = store.remember(
-        [new_fact(f"the {word} gate is painted", kind="pitfall") for word in vocabulary],
+        [new_fact(f"the {name} gate is painted", kind="pitfall") for name in names],
         actor=AGENT,
     )
     (other_fact,) = store.remember([new_fact("nothing of the kind")], actor=AGENT)

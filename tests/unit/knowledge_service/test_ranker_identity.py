@@ -73,7 +73,7 @@ def test_two_constants_that_swap_their_values_change_the_name(
 
 
 def test_name_says_the_formula_and_what_it_was_made_of() -> None:
-    assert re.fullmatch(r"learned-6-[0-9a-f]{12}", ranker_version.RANKER)
+    assert re.fullmatch(r"learned-7-[0-9a-f]{12}", ranker_version.RANKER)
     assert {id(thesaurus), id(ranking)} <= {id(module) for module in ranker_version.MODULES}
 
 

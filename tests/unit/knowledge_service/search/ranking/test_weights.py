@@ -40,9 +40,9 @@ REFUSED = {
     "binary": (b"\xff\xfe\x00", "is not JSON"),
     "nested too deep": (b"[" * 60_000, "is not JSON"),
     "a list": (b"[]", "is not a JSON object"),
-    "another version": (b'{"format": 1}', "has format 1, and this version reads format 4"),
-    "no version": (b"{}", "has format None, and this version reads format 4"),
-    "no weights": (b'{"format": 4}', "has no object `weights`"),
+    "another version": (b'{"format": 1}', "has format 1, and this version reads format 5"),
+    "no version": (b"{}", "has format None, and this version reads format 5"),
+    "no weights": (b'{"format": 5}', "has no object `weights`"),
     "a changed digit": (
         weights.render(VALUES).replace(b"0.5", b"0.6", 1),
         "is damaged: `sha256` does not match `weights`",

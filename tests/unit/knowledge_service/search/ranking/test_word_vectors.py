@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,18 @@ from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking import ranking, weights, word_vectors
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import Evidence
+from knowledge_service.search.ranking.word_vectors import Similarities, WordVectors
 from knowledge_service.search.text import analyser
 from tests.unit.knowledge_service.search.candidate_rows import NOW, candidate
 
 
+def similarities_of(query: str, *texts: str) -> Similarities:
+    return word_vectors.TEXT_VECTORS.similarities(tuple(analyser.sequence(query)), texts)
+
+
 def similarities(query: str, *texts: str) -> list[float]:
-    return word_vectors.OF_CONTEXTS.similarities(tuple(analyser.sequence(query)), texts)
+    """Return the similarities by the contexts in documentation of operations."""
+    return similarities_of(query, *texts).by_contexts
 
 
 NEAR = {
@@ -47,8 +54,7 @@ NEAR_IN_GENERAL = {
 def test_words_of_general_english_are_near_by_distilled_vectors(
     query: str, near: str, far: str
 ) -> None:
-    terms = tuple(analyser.sequence(query))
-    near_value, far_value = word_vectors.DISTILLED.similarities(terms, (near, far))
+    near_value, far_value = similarities_of(query, near, far).distilled
     assert near_value > far_value
 
 
@@ -58,8 +64,41 @@ def test_the_same_words_are_as_near_as_can_be() -> None:
 
 
 def test_texts_without_a_known_word_are_not_near() -> None:
-    assert similarities("restart the node", "", "zyzzyva", "12") == [0.0] * 3
-    assert similarities("zyzzyva", "restart the node") == [0.0]
+    for values in similarities_of("restart the node", "", "zyzzyva", "12"):
+        assert values == [0.0] * 3
+    assert similarities_of("restart the node") == ([], [])
+    for query in ("zyzzyva", ""):
+        assert similarities_of(query, "restart the node") == ([0.0], [0.0])
+
+
+CONTEXT_TABLE = WordVectors(b"# of contexts\nalpha\nbeta", bytes([3, 4, 0, 0, 0, 1]))
+DISTILLED_TABLE = WordVectors(b"beta\ngamma", bytes([256 - 5, 2, 5, 0]))
+SMALL = word_vectors.TextVectors(CONTEXT_TABLE, DISTILLED_TABLE)
+
+
+def test_each_table_gives_the_cosine_of_the_sums_of_its_vectors() -> None:
+    texts = ("alpha", "beta", "alpha beta alpha", "gamma", "delta")
+    by_contexts, distilled = SMALL.similarities(("alpha",), texts)
+    assert by_contexts == pytest.approx([1.0, 0.0, 5 / math.sqrt(26), 0.0, 0.0])
+    assert distilled == [0.0] * 5
+    by_contexts, distilled = SMALL.similarities(("beta", "gamma"), texts)
+    assert by_contexts == pytest.approx([0.0, 1.0, 1 / math.sqrt(26), 0.0, 0.0])
+    assert distilled == pytest.approx([0.0, 2 / math.sqrt(29), 2 / math.sqrt(29), 0.0, 0.0])
+
+
+def test_opposite_vectors_are_not_near() -> None:
+    assert SMALL.similarities(("gamma",), ["beta"]).distilled == [0.0]
+
+
+def test_a_term_has_the_rank_of_its_frequency() -> None:
+    ranks = [CONTEXT_TABLE.frequency_rank(term) for term in ("alpha", "beta", "gamma")]
+    assert ranks == [0, 1, CONTEXT_TABLE.term_count]
+
+
+def test_a_query_without_a_vector_costs_no_analysis_of_texts() -> None:
+    before = word_vectors.TEXT_VECTORS._vector_of_text.cache_info()
+    similarities_of("zyzzyva", "a text that no other test compares")
+    assert word_vectors.TEXT_VECTORS._vector_of_text.cache_info() == before
 
 
 def test_vectors_are_learned_from_the_parts_of_identifiers() -> None:
@@ -88,6 +127,29 @@ def parts(
     evidence = Evidence({row.number: row for row in rows}, text, **further)  # type: ignore[arg-type]
     groups = ranking.group_candidates(evidence, use_conversations=True)
     return ranking.sum_features(query, evidence, groups, weights.SHIPPED)
+
+
+def product(content: str) -> float:
+    ((by_contexts,), (distilled,)) = word_vectors.TEXT_VECTORS.similarities(
+        QUERY.own_terms, [content]
+    )
+    return by_contexts * distilled
+
+
+def test_the_part_of_a_fact_is_the_product_of_both_similarities() -> None:
+    content = "the price has a discount"
+    expected = 2.0 * weights.SHIPPED.additive["word_vectors"] * product(content)
+    assert expected > 0
+    (part,) = parts([candidate(content, 1)], {1: 2.0}).values()
+    assert part["word_vectors"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("word", ["overcommit", "puppy"])
+def test_a_fact_that_only_one_table_knows_has_no_part(word: str) -> None:
+    by_contexts, distilled = similarities_of(word, word)
+    assert sorted([*by_contexts, *distilled]) == pytest.approx([0.0, 1.0])
+    query = parser.parse(word, NOW)
+    assert "word_vectors" not in parts([candidate(word, 1)], {1: 1.0}, query)[1]
 
 
 def test_the_part_is_a_share_of_the_best_text_score() -> None:
@@ -158,6 +220,25 @@ def test_turns_have_a_part_in_the_second_hop_even_if_no_term_matches() -> None:
 def test_embeddings_replace_word_vectors_of_turns() -> None:
     compared = turn_parts(second_hop.weights_of(weights.SHIPPED), similarities={3: 0.5})
     assert not any("word_vectors" in each for each in compared.values())
+
+
+def test_facts_and_turns_of_the_second_hop_are_compared_by_their_own_tables() -> None:
+    fact = candidate("the price has a discount", 4)
+    turns = [
+        candidate(turn.content.replace("Oslo", "a price"), turn.number, tags_json=turn.tags_json)
+        for turn in TURNS
+    ]
+    evidence = Evidence(
+        {row.number: row for row in (*turns, fact)}, {1: 1.0, 2: 0.0, 3: 2.0, 4: 4.0}, PLACES
+    )
+    groups = ranking.group_candidates(evidence, use_conversations=True)
+    wider = second_hop.weights_of(weights.SHIPPED)
+    compared = ranking.sum_features(QUERY, evidence, groups, wider)
+    distilled = similarities_of("How much do we pay?", turns[1].content).distilled[0]
+    weight = wider.additive[ranking.WORD_VECTORS_OF_TURNS]
+    assert compared[2]["word_vectors"] == pytest.approx(4.0 * weight * distilled)
+    expected = 4.0 * weights.SHIPPED.additive["word_vectors"] * product(fact.content)
+    assert compared[4]["word_vectors"] == pytest.approx(expected)
 
 
 def test_facts_have_the_same_part_in_the_second_hop() -> None:
