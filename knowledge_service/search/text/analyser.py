@@ -55,11 +55,6 @@ def sequence(text: str) -> Iterator[str]:
     return chain(chain.from_iterable(map(_token, token_texts)), date_terms)
 
 
-def token_terms(text: str) -> Iterator[str]:
-    """Yield the terms of a text in text order, without those of the dates that it names."""
-    return chain.from_iterable(map(_token, _TOKEN.findall(_plain(text))))
-
-
 def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the tokens of a text, as `of_token` takes them, and the terms of its named dates."""
     plain = _plain(text)
@@ -73,8 +68,8 @@ def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
 def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
     """Return the terms of a text between two spaces, and whether it may name a month.
 
-    The terms of an ASCII text (`str.isascii`) are those of its chunks, because no token spans a
-    space, and those of its dates if it has a month's name and a digit.
+    The terms of a text are those of its chunks (`str.split`), because no token spans a space, and
+    those of its dates. An ASCII text has dates only if it has a month's name and a digit.
     """
     token_texts = _TOKEN.findall(_plain(chunk))
     terms = tuple(chain.from_iterable(map(of_token, token_texts)))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from bench.recall import distilled_vectors
 from bench.recall.word_vectors import SOURCES, Source, terms_without_identifiers
@@ -111,6 +113,25 @@ def test_texts_do_not_affect_each_other() -> None:
     texts = ("restart node", "", "delete the volume", "price of a machine")
     together = similarities("reboot a server", *texts)
     assert together == [similarities("reboot a server", text)[0] for text in texts]
+
+
+@given(
+    text=st.text(
+        st.characters() | st.sampled_from("aN-.',7\u2019\u0301\u00a0\u3042 \n"), max_size=60
+    )
+)
+@example("Nodes: won't re-join 1,000 pods\u00a0na\u00efve")
+def test_no_term_spans_a_space(text: str) -> None:
+    token_texts, _ = analyser.tokens(text)
+    of_chunks = [term for chunk in text.split() for term in analyser.of_chunk(chunk)[0]]
+    assert of_chunks == [term for token in token_texts for term in analyser.of_token(token)]
+
+
+def test_chunks_that_are_punctuated_differently_have_the_same_vectors() -> None:
+    plain, punctuated = similarities(
+        "reboot a server", "restart node now", '"Restart" (node), now!'
+    )
+    assert plain == punctuated > 0
 
 
 def test_a_long_text_counts_by_its_beginning() -> None:
