@@ -178,7 +178,7 @@ def cluster_words(status: Status) -> str:
 
 TIERS = (
     Tier("unit", ("tests/unit", "tests/cli", "tests/architecture"), 2),
-    Tier("contract", ("tests/contract",), 2),
+    Tier("contract", ("tests/contract",), 3),
     Tier("npm", ("tests/mcp_clients",), 1, npm_obstacle),
     Tier("cluster", ("tests/cluster",), 5, control_plane_obstacle),
     Tier("e2e", ("e2e",), 4, node_obstacle, whole_files=True),
