@@ -139,6 +139,15 @@ def test_a_long_text_counts_by_its_beginning() -> None:
     assert similarities("price", filler + "price") == similarities("price", filler)
 
 
+def test_the_cache_holds_only_the_beginning_of_a_long_text() -> None:
+    of_text = word_vectors.TEXT_VECTORS._vector_of_text
+    beginning = "a beginning that no other test has " * 30
+    similarities("price", beginning + "one end")
+    before = of_text.cache_info()
+    similarities("price", beginning + "another end")
+    assert of_text.cache_info().hits == before.hits + 1
+
+
 QUERY = parser.parse("How much do we pay?", NOW)
 
 
