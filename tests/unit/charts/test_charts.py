@@ -307,7 +307,9 @@ def test_cells_may_reach_everything_but_where_clouds_keep_the_nodes_credentials(
     assert policy["spec"]["podSelector"]["matchLabels"] == {"kais.io/role": "cell"}
     assert policy["spec"]["policyTypes"] == ["Egress"]
     everywhere, names = policy["spec"]["egress"]
-    blocks = {to["ipBlock"]["cidr"]: to["ipBlock"]["except"] for to in everywhere["to"]}
+    *addresses, pods = everywhere["to"]
+    assert pods == {"namespaceSelector": {}}
+    blocks = {to["ipBlock"]["cidr"]: to["ipBlock"]["except"] for to in addresses}
     assert blocks["0.0.0.0/0"] == ["169.254.0.0/16"]
     assert blocks["::/0"] == ["fe80::/10", "fd00:ec2::254/128"]
     assert {(port["protocol"], port["port"]) for port in names["ports"]} == {
