@@ -11,7 +11,7 @@ from kais_mcp.fact_views import FactView, KnowledgeAnswer, RankedFactView
 from kais_mcp.ports import Knowledge
 from kais_mcp.tools import Tool, ToolAnswer, ToolArguments
 from knowledge_client.base_model import UtcDatetime
-from knowledge_client.models import ConfirmIn, CorrectIn, FactIn, RecallIn, Source
+from knowledge_client.models import ConfirmIn, CorrectIn, FactIn, FactKind, RecallIn, Source, Tag
 
 _CONFIDENCE = 0.7  # for what an agent states, as `kais-knowledge-client` has it
 _MAX_ORIGINS = 10
@@ -25,7 +25,7 @@ FactId = Annotated[
         description="Id of the fact, or a name: alias:NAMESPACE:VALUE.",
     ),
 ]
-Tags = Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32)]
+Tags = Annotated[tuple[Tag, ...], Field(max_length=32)]
 
 
 class RecallArguments(ToolArguments):
@@ -36,7 +36,7 @@ class RecallArguments(ToolArguments):
     max_tokens: int = Field(
         default=4000, ge=1, le=20_000, description="Maximum length of all facts, in tokens."
     )
-    kinds: tuple[str, ...] = Field(
+    kinds: tuple[FactKind, ...] = Field(
         default=(), max_length=32, description="Only these kinds, such as pitfall or pattern."
     )
     tags: Tags = Field(default=(), description="Only facts with all of these tags.")
@@ -85,10 +85,9 @@ class RememberArguments(ToolArguments):
     """A fact that is worth knowing in later work."""
 
     content: str = Field(min_length=1, max_length=8192, description="One statement.")
-    kind: str = Field(
+    kind: FactKind = Field(
         default="fact",
         min_length=1,
-        max_length=64,
         description="fact, pitfall, pattern, tool-quirk, question or insight.",
     )
     title: str | None = Field(default=None, max_length=200)

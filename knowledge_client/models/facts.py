@@ -12,6 +12,9 @@ ScopeRef = str | WireScope
 """A scope: a path, `mine` for the caller's home, or the object form of older clients."""
 MINE = "mine"
 Tag = Annotated[str, Field(max_length=64)]
+FactKind = Annotated[str, Field(max_length=64)]
+FactReference = Annotated[str, Field(max_length=1200)]
+"""The id of a fact, or `alias:<namespace>:<value>`."""
 
 
 class Ref(WireModel):
@@ -94,7 +97,7 @@ class FactIn(WireModel):
 
     content: str = Field(min_length=1, max_length=8192)
     scope: ScopeRef | None = None
-    kind: str = Field(default="fact", min_length=1, max_length=64)
+    kind: FactKind = Field(default="fact", min_length=1)
     title: str | None = Field(default=None, max_length=200)
     data: Any = None
     schema_: str | None = Field(default=None, alias="schema", max_length=64)

@@ -7,7 +7,14 @@ import operator
 from pydantic import Field
 
 from knowledge_client.base_model import SafeInt, UtcDatetime, WireModel
-from knowledge_client.models.facts import FacetText, Fact, ScopeRef
+from knowledge_client.models.facts import (
+    FacetText,
+    Fact,
+    FactKind,
+    FactReference,
+    ScopeRef,
+    Tag,
+)
 
 
 class ActAs(WireModel):
@@ -28,8 +35,8 @@ class RecallIn(WireModel):
     query: str = Field(max_length=8192)
     limit: int = Field(default=20, ge=1, le=100)
     max_tokens: SafeInt | None = Field(default=None, ge=1, le=100_000)
-    kinds: tuple[str, ...] = Field(default=(), max_length=32)
-    tags: tuple[str, ...] = Field(default=(), max_length=32)
+    kinds: tuple[FactKind, ...] = Field(default=(), max_length=32)
+    tags: tuple[Tag, ...] = Field(default=(), max_length=32)
     schema_: str | None = Field(default=None, alias="schema", max_length=64)
     facets: tuple[FacetText, ...] = Field(
         default=(),
@@ -52,7 +59,7 @@ class RecallIn(WireModel):
         default=False, description="include superseded, retracted and archived facts"
     )
     explain: bool = False
-    why_not: tuple[str, ...] = Field(default=(), max_length=10)
+    why_not: tuple[FactReference, ...] = Field(default=(), max_length=10)
 
 
 class FactExplanation(WireModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kais import facts
 from knowledge_service.domain import chart_statements
@@ -36,6 +36,22 @@ class Filters:
     include_closed: bool = False
     schema: str | None = None
     facets: tuple[Facet, ...] = ()
+
+
+class Reason(NamedTuple):
+    """Why a fact is left out; `str` makes the clause.
+
+    A search rejects thousands of facts, so each reason refers to the values of the filter instead
+    of a copy of them.
+    """
+
+    text: str
+    values: tuple[str, ...] = ()
+    separator: str = ", "
+
+    def __str__(self) -> str:
+        """Return the text and the values, as a clause."""
+        return self.text + self.separator.join(self.values)
 
 
 class Record(Protocol):
@@ -76,23 +92,25 @@ def is_match(fact: Record, filters: Filters, title_of: str | None) -> bool:
     return exclusion_reason(fact, filters, title_of) is None
 
 
-def exclusion_reason(fact: Record, filters: Filters, title_of: str | None) -> str | None:
-    """Return why the fact is left out, as a clause; None when it passes.
+def exclusion_reason(fact: Record, filters: Filters, title_of: str | None) -> Reason | None:
+    """Return why the fact is left out; None when it passes.
 
     `title_of` is the type of the entity of the fact's scope whose title the fact is.
     """
     if fact.review not in _SERVED:
-        return f"its review is {fact.review}; only reviewed facts and those without are served"
+        return Reason(
+            f"its review is {fact.review}; only reviewed facts and those without are served"
+        )
     if filters.is_injection:
         reason = _reason_not_injected(fact, title_of)
         if reason is not None:
             return reason
     if fact.confidence < filters.min_confidence:
-        return f"its confidence {fact.confidence:g} is below {filters.min_confidence:g}"
+        return Reason(f"its confidence {fact.confidence:g} is below {filters.min_confidence:g}")
     if filters.kinds and fact.kind not in filters.kinds:
-        return f"its kind {fact.kind} is not among {', '.join(filters.kinds)}"
+        return Reason(f"its kind {fact.kind} is not among ", filters.kinds)
     if filters.tags and not _has_tags(fact, filters.tags):
-        return f"it does not have all of the tags {', '.join(filters.tags)}"
+        return Reason("it does not have all of the tags ", filters.tags)
     return (
         _reason_other_data(fact, filters)
         or _reason_not_known(fact, filters)
@@ -100,11 +118,11 @@ def exclusion_reason(fact: Record, filters: Filters, title_of: str | None) -> st
     )
 
 
-def _reason_not_injected(fact: Record, title_of: str | None) -> str | None:
+def _reason_not_injected(fact: Record, title_of: str | None) -> Reason | None:
     if fact.flags:
-        return f"it is flagged ({', '.join(fact.flags)}) until a person confirms it"
+        return Reason(f"it is flagged ({', '.join(fact.flags)}) until a person confirms it")
     reason = chart_statements.reason_untrue(fact.kind, fact.schema_, fact.subject, title_of)
-    return f"{reason}, and runs get what is true" if reason else None
+    return Reason(f"{reason}, and runs get what is true") if reason else None
 
 
 def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
@@ -112,17 +130,17 @@ def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
     return fact_tags.issuperset(facts.normalize_tag(tag) for tag in tags)
 
 
-def _reason_other_data(fact: Record, filters: Filters) -> str | None:
+def _reason_other_data(fact: Record, filters: Filters) -> Reason | None:
     if filters.schema is not None and fact.schema_ != filters.schema:
-        return f"its schema is {fact.schema_ or 'not set'}, not {filters.schema}"
+        return Reason(f"its schema is {fact.schema_ or 'not set'}, not ", (filters.schema,))
     if not filters.facets:  # each recall filters dozens of rows, and few have facets
         return None
     missing = (facet for facet in filters.facets if not has_facet(fact.data, facet))
     lacking = next(missing, None)
-    return f"its data does not have {lacking.name}={lacking.value}" if lacking else None
+    return Reason("its data does not have ", lacking, separator="=") if lacking else None
 
 
-def _reason_not_known(fact: Record, filters: Filters) -> str | None:
+def _reason_not_known(fact: Record, filters: Filters) -> Reason | None:
     at = filters.known_at
     if at is None:
         served = (
@@ -130,19 +148,19 @@ def _reason_not_known(fact: Record, filters: Filters) -> str | None:
             or filters.include_closed
             or (filters.valid_at is not None and fact.lifecycle == "superseded")
         )
-        return None if served else f"it is {fact.lifecycle}"
+        return None if served else Reason(f"it is {fact.lifecycle}")
     if fact.recorded_at > at:
-        return f"it was not known at {at.isoformat()}"
+        return Reason(f"it was not known at {at.isoformat()}")
     if fact.closed_at is not None and fact.closed_at <= at and not filters.include_closed:
-        return f"it was closed before {at.isoformat()}"
+        return Reason(f"it was closed before {at.isoformat()}")
     return None
 
 
-def _reason_not_valid(fact: Record, at: datetime | None) -> str | None:
+def _reason_not_valid(fact: Record, at: datetime | None) -> Reason | None:
     if at is None:
         return None
     if fact.valid_from is not None and fact.valid_from > at:
-        return f"it holds only from {fact.valid_from.isoformat()} on"
+        return Reason(f"it holds only from {fact.valid_from.isoformat()} on")
     if fact.valid_until is not None and fact.valid_until <= at:
-        return f"it held only until {fact.valid_until.isoformat()}"
+        return Reason(f"it held only until {fact.valid_until.isoformat()}")
     return None

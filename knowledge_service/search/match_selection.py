@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from knowledge_service.domain import recall_filters
-from knowledge_service.domain.recall_filters import Filters
+from knowledge_service.domain.recall_filters import Filters, Reason
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.snapshot import Matches, RowRequest, Snapshot
 
@@ -44,7 +44,7 @@ class Selection:
     text: Mapping[int, float]
     ordinals: Mapping[int, int]
     similar: Mapping[int, Candidate]
-    rejected: Mapping[int, str]
+    rejected: Mapping[int, Reason]
     match_count: int
 
 
@@ -59,7 +59,7 @@ def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selectio
     text: dict[int, float] = {}
     ordinals: dict[int, int] = {}
     similar: dict[int, Candidate] = {}
-    rejected: dict[int, str] = {}
+    rejected: dict[int, Reason] = {}
     count, size = 0, first_batch_size(query.limit)
     while True:
         best_numbers, best_ordinals = matches.scores.best(size)
@@ -84,7 +84,7 @@ def _without(numbers: Iterable[int], excluded_numbers: Iterable[int]) -> list[in
 
 
 def _apply_filters(
-    rows: Iterable[Candidate], filters: Filters, rejected: dict[int, str]
+    rows: Iterable[Candidate], filters: Filters, rejected: dict[int, Reason]
 ) -> dict[int, Candidate]:
     """Return the rows that pass the filters; add the reasons of the others to `rejected`."""
     passing = {}

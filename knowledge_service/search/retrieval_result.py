@@ -62,7 +62,7 @@ class Retrieval:
 
     def _explain_unranked(self, number: int) -> Outcome:
         if number in self.selection.rejected:
-            return Outcome("filters", self.selection.rejected[number])
+            return Outcome("filters", str(self.selection.rejected[number]))
         scores = self.matches.scores
         ordinal = None if number in self.selection.rows else scores.ordinal_of(number)
         if ordinal is not None and scores.values[ordinal] > 0:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, Field
 
 from knowledge_client.base_model import UtcDatetime
-from knowledge_client.models import FacetText, Fact, FactPage
+from knowledge_client.models import FacetText, Fact, FactKind, FactPage, Tag
 from knowledge_service.domain import aliases, facets
 from knowledge_service.domain.access_control import View, lineage
 from knowledge_service.domain.facets import Facet
@@ -31,8 +31,8 @@ class FactFilters(BaseModel):
     """The filters of a list of facts; each narrows it."""
 
     scope: str | None = None
-    kind: str | None = None
-    tag: str | None = None
+    kind: FactKind | None = None
+    tag: Tag | None = None
     lifecycle: Literal["live", "superseded", "retracted", "archived"] | None = None
     source: str | None = None
     review: Literal["none", "draft", "approved", "rejected"] | None = None

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge_client.models import FactIn
+from kais.facts import LIMITS
+from knowledge_client.models import FactIn, RecallIn
 from knowledge_service.domain import prompt_injection, redaction
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.knowledge_builders import LEAD, TEAM, run_in
@@ -163,3 +164,45 @@ async def test_counters_of_a_run_are_bounded_in_number_and_length(http: httpx.As
     answer = await put({"c" * 65: 1})
     assert answer.status_code == 422
     assert answer.json()["detail"] == "the name of a counter has 65 characters, at most 64"
+
+
+LONG = "k" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"kinds": ["fact", LONG]}, "kinds.1"),
+        ({"tags": [LONG]}, "tags.0"),
+        ({"why_not": [LONG]}, "why_not.0"),
+        ({"schema": "ko/1", "facets": [LONG]}, "facets.0"),
+    ],
+)
+async def test_filter_of_a_recall_longer_than_any_stored_value_is_refused_by_name(
+    http: httpx.AsyncClient, body: dict[str, Any], path: str
+) -> None:
+    answer = await http.post("/v1/recall", json={"query": "pod", **body}, headers=OPERATOR)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
+    assert [violation["path"] for violation in answer.json()["violations"]] == [path]
+    assert len(answer.content) < 1000, "the answer does not repeat the value"
+
+
+@pytest.mark.parametrize("name", ["kind", "tag"])
+async def test_filter_of_a_list_longer_than_any_stored_value_is_refused_by_name(
+    http: httpx.AsyncClient, name: str
+) -> None:
+    answer = await http.get("/v1/facts", params={name: "k" * 65}, headers=OPERATOR)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
+    assert [violation["path"] for violation in answer.json()["violations"]] == [f"query.{name}"]
+
+
+async def test_facts_with_the_longest_kind_and_tag_are_recalled_and_listed(
+    connect: Connect,
+) -> None:
+    lead = connect("lead")
+    kind, tag = "k" * LIMITS.kind, "\u1e9e" * LIMITS.tag  # twice as long in lower case
+    stored = await lead.remember(FactIn(content="pods crash", kind=kind, tags=(tag,)))
+    recalled = await lead.recall(RecallIn(query="pods", kinds=(kind,), tags=(tag,)))
+    assert [fact.id for fact in recalled.facts] == [stored.fact_id]
+    listed = await lead.list_facts(kind=kind, tag=tag)
+    assert [fact.id for fact in listed.facts] == [stored.fact_id]

@@ -75,6 +75,8 @@ async def test_error_of_a_tool_has_its_code_and_what_to_do(store: Store, mode: s
         assert text.endswith("Leave `scope` and `scopes` out to use those of this connection.")
         error, _ = await failed(lead, "recall", query="x", limt=3)
         assert (error["code"], error["violations"][0]["path"]) == ("invalid-body", "limt")
+        error, _ = await failed(lead, "recall", query="x", kinds=["k" * 65])
+        assert (error["code"], error["violations"][0]["path"]) == ("invalid-body", "kinds.0")
         with pytest.raises(MCPError, match="unknown tool 'forget'"):
             await lead.call_tool("forget", {})
 

@@ -12,10 +12,11 @@ from knowledge_client.models import (
     ReasonIn,
     RecallIn,
 )
-from knowledge_service.ports import Store
+from knowledge_service.ports import IdempotencyKey, Store
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
-from tests.contract.service.callers import Connect, refused, told
+from knowledge_service.use_cases import recall
+from tests.contract.service.callers import CALLERS, Connect, refused, told
 
 CODE = errors.ErrorCode
 
@@ -130,6 +131,29 @@ class TestReplay:
         again = await lead.replay(done.receipt)
         assert (again.equal, again.facts) == (False, (rain,))
         assert again.reasons == ("uses, links and the index's statistics are those of today",)
+
+    async def test_receipt_of_a_recall_with_long_filters_is_replayed_and_explained(
+        self, connect: Connect, http: httpx.AsyncClient, store: Store
+    ) -> None:
+        """Earlier versions accepted kinds and tags of any length."""
+        lead = connect("lead")
+        rain = await told(lead, "rain falls down")
+        kind, tag = "k" * 10_000, "t" * 10_000
+        query = RecallIn.model_construct(query="rain", kinds=(kind, "fact"), tags=(tag,))
+        key = IdempotencyKey("lead", "key", "body")
+        now = (await lead.get_fact(rain)).recorded_at
+        done = recall.recall(store, CALLERS["lead"], query, now=now, idempotency_key=key)
+        assert done.receipt is not None
+        assert (await lead.replay(done.receipt)).equal
+        receipt = await lead.get_receipt(done.receipt)
+        assert receipt.asked is not None
+        assert (receipt.asked.kinds, receipt.asked.tags) == ((kind, "fact"), (tag,))
+        answer = await http.get(
+            f"/v1/receipts/{done.receipt}:explain",
+            params={"fact": rain},
+            headers={"Authorization": "Bearer lead"},
+        )
+        assert answer.json()["why"] == f"it does not have all of the tags {tag}"
 
     async def test_replay_leaves_no_trace(self, connect: Connect) -> None:
         lead = connect("lead")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from knowledge_client.models import Fact, Source
+from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.recall_filters import Filters, exclusion_reason, is_match
 
 JANUARY, FEBRUARY, MARCH = (datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 4))
@@ -61,6 +63,15 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], Filters, str]] = {
         {"tags": ("deploy",)}, Filters(tags=("deploy", "night")),
         "it does not have all of the tags deploy, night",
     ),
+    "one of another schema": (
+        {"schema": "ko/1"}, Filters(schema="other/1"), "its schema is ko/1, not other/1",
+    ),
+    "one without a schema": ({}, Filters(schema="ko/1"), "its schema is not set, not ko/1"),
+    "one without the value of a facet": (
+        {"data": {"colour": "blue"}, "schema": "ko/1"},
+        Filters(schema="ko/1", facets=(Facet("colour", "blue"), Facet("size", "large"))),
+        "its data does not have size=large",
+    ),
     "a closed one": ({"lifecycle": "retracted"}, Filters(), "it is retracted"),
     "a retracted one, although asked for what held then": (
         {"lifecycle": "retracted"}, Filters(valid_at=FEBRUARY), "it is retracted",
@@ -85,7 +96,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], Filters, str]] = {
 @pytest.mark.parametrize(("values", "filters", "reason"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_left_out(values: dict[str, Any], filters: Filters, reason: str) -> None:
     title_of = values.get("title_of")
-    assert exclusion_reason(fact(**values), filters, title_of) == reason
+    assert str(exclusion_reason(fact(**values), filters, title_of)) == reason
     assert not is_match(fact(**values), filters, title_of)
 
 
@@ -127,3 +138,28 @@ def test_served(values: dict[str, Any], filters: Filters) -> None:
     title_of = values.get("title_of")
     assert exclusion_reason(fact(**values), filters, title_of) is None
     assert is_match(fact(**values), filters, title_of)
+
+
+LARGE = "k" * 100_000
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        Filters(kinds=(LARGE,)),
+        Filters(tags=(LARGE,)),
+        Filters(schema=LARGE),
+        Filters(facets=(Facet("colour", LARGE),)),
+    ],
+    ids=["kinds", "tags", "schema", "facets"],
+)
+def test_reasons_of_many_facts_share_the_values_of_the_filter(filters: Filters) -> None:
+    rejected = fact()
+    tracemalloc.start()
+    try:
+        reasons = [exclusion_reason(rejected, filters, None) for _ in range(100)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(LARGE in str(reason) for reason in reasons)
+    assert peak < 10 * len(LARGE)
