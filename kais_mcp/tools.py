@@ -15,7 +15,7 @@ Effect = Literal["read", "add", "change"]
 class ToolArguments(BaseModel):
     """The arguments of a tool; unknown ones are rejected, because models misspell them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ToolAnswer(BaseModel):

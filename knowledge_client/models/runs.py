@@ -101,7 +101,7 @@ class RunIn(WireModel):
     outcome: RunOutcome | None = None
     started_at: UtcDatetime | None = None
     finished_at: UtcDatetime | None = None
-    cost: float | None = Field(default=None, ge=0)
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     tokens: SafeInt | None = Field(default=None, ge=0)
     counters: dict[str, SafeInt] = Field(default_factory=dict)
 

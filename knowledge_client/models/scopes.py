@@ -15,8 +15,8 @@ class Retention(WireModel):
     """Bounds of a scope's live facts; absent means unbounded."""
 
     max_facts: int | None = Field(default=None, ge=1)
-    ttl_days: float | None = Field(default=None, gt=0)
-    half_life_days: float | None = Field(default=None, gt=0)
+    ttl_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    half_life_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class Promotion(WireModel):

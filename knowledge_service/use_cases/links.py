@@ -7,7 +7,7 @@ statement about the fact it starts from, so it needs the right to change that on
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import Fact, Linked, LinkIn, LinkPage, Neighborhood, ProblemViolation
 from knowledge_service.domain import redaction
@@ -69,7 +69,18 @@ def validate_link(body: LinkIn) -> None:
     if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
         violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
         raise InvalidBody("the link ends before it starts", (violation,))
-    if body.data is not None and len(json.dumps(body.data).encode()) > _MAX_DATA_BYTES:
+    if body.data is not None:
+        _validate_data(body.data)
+
+
+def _validate_data(data: Any) -> None:
+    try:
+        size = len(json.dumps(data, allow_nan=False).encode())
+    except ValueError as exc:
+        message = "holds a number that is NaN or infinite, which JSON does not have"
+        violation = ProblemViolation(path="data", message=message)
+        raise InvalidBody("the data of the link is not JSON", (violation,)) from exc
+    if size > _MAX_DATA_BYTES:
         raise TooLarge(f"data of a link may have {_MAX_DATA_BYTES} bytes")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,65 @@ async def test_body_that_is_not_json_is_refused(http: httpx.AsyncClient, text: b
     answer = await http.post("/v1/facts", content=text, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
     assert "the body is not JSON: " in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 309 + ".5"])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "place"),
+    [
+        ("PUT", "/v1/runs/r", {"namespace": "demo", "scope": TEAM, "cost": "?"}, "cost"),
+        (
+            "PUT",
+            "/v1/runs/r",
+            {"namespace": "demo", "scope": TEAM, "parameters": {"a": [1, {"b": "?"}]}},
+            "parameters.a.1.b",
+        ),
+        ("PUT", "/v1/scopes/realm:demo", {"retention": {"ttl_days": "?"}}, "retention.ttl_days"),
+        ("POST", "/v1/links", {"from": "a", "to": "b", "data": {"a": "?"}}, "data.a"),
+        ("POST", "/v1/links", {"from": "a", "to": "b", "data": "?"}, "data"),
+        ("POST", "/v1/facts:batch", {"facts": [{"content": "x", "data": ["?"]}]}, "facts.0.data.0"),
+        ("POST", "/remember", {"content": "x", "confidence": "?"}, "confidence"),
+    ],
+)
+async def test_number_that_no_float_holds_is_refused_by_its_place(
+    http: httpx.AsyncClient, method: str, path: str, body: Any, place: str, number: str
+) -> None:
+    text = json.dumps(body).replace('"?"', number)
+    headers = {**OPERATOR, "content-type": "application/json"}
+    answer = await http.request(method, path, content=text, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
+    assert [violation["path"] for violation in answer.json()["violations"]] == [place]
+
+
+@pytest.mark.parametrize("text", ["Infinity", "1e400", "NaN"])
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("/v1/runs/r", {"namespace": "demo", "scope": TEAM, "cost": "?"}, "cost"),
+        ("/v1/scopes/realm:demo", {"retention": {"ttl_days": "?"}}, "retention.ttl_days"),
+        (
+            "/v1/scopes/realm:demo",
+            {"retention": {"half_life_days": "?"}},
+            "retention.half_life_days",
+        ),
+    ],
+)
+async def test_text_that_is_read_as_an_infinite_number_is_refused(
+    http: httpx.AsyncClient, path: str, body: Any, place: str, text: str
+) -> None:
+    sent = json.loads(json.dumps(body).replace("?", text))
+    answer = await http.put(path, json=sent, headers=OPERATOR)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
+    assert [violation["path"] for violation in answer.json()["violations"]] == [place]
+
+
+async def test_largest_number_and_texts_of_larger_ones_are_stored(http: httpx.AsyncClient) -> None:
+    data = {"a": 1.7976931348623157e308, "b": "1e400", "c": 10**100}
+    body = {"content": "1e400 is a number", "data": data}
+    answer = await http.post("/v1/facts", json=body, headers=OPERATOR)
+    assert answer.status_code == 201, answer.text
+    path = f"/v1/facts/{answer.json()['fact_id']}"
+    assert (await http.get(path, headers=OPERATOR)).json()["data"] == data
 
 
 async def test_body_beyond_the_limit_is_refused_by_name(http: httpx.AsyncClient) -> None:

@@ -105,7 +105,9 @@ class TestHostileBodies:
             pytest.param(r'{"content":"x","data":{"a":"\ud800"}}', "hex escape", id="surrogate"),
             pytest.param('{"content":"x","data":{"a":NaN}}', "expected value", id="not a number"),
             pytest.param(
-                '{"content":"x","data":{"a":1e999}}', "NaN or infinite", id="infinite number"
+                '{"content":"x","data":{"a":1e999}}',
+                "a number in the body is too large",
+                id="infinite number",
             ),
             pytest.param(
                 '{"content":"x","data":' + "[" * 900 + "]" * 900 + "}",
