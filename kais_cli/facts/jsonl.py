@@ -11,7 +11,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+import pydantic_core
 
 from kais import scopes
 from kais_cli.facts.detail_view import pluralise
@@ -49,6 +52,33 @@ _DROPPED_FIELD_REASONS = {
     "review": "review, for whom `kais knowledge approve` is asked again",
     "flags": "flags, and stored as drafts for a reviewer to decide",
 }
+
+
+def _require_json(data: Any) -> Any:
+    """Return data that can be sent; Python's parser accepts more than JSON has."""
+    try:
+        pydantic_core.to_json(data)  # refuses lone surrogates and deep nesting
+        json.dumps(data, allow_nan=False)
+    except ValueError as exc:
+        raise pydantic_core.PydanticCustomError(
+            "not_json",
+            "holds NaN, an infinite number or half a character, or is nested too deeply",
+        ) from exc
+    return data
+
+
+class _Line(pydantic.BaseModel):
+    """The fields of a line that are read before a fact is made of it, or that a fact may not check.
+
+    An id may be a number: it only connects lines of the file.
+    """
+
+    model_config = pydantic.ConfigDict(coerce_numbers_to_str=True)
+
+    id: str | None = None
+    about: str | None = None
+    flags: list[str] | None = None
+    data: Annotated[Any, pydantic.AfterValidator(_require_json)] = None
 
 
 class Ineligible(Exception):
@@ -114,6 +144,7 @@ class Reader:
             ValidationError: The line is not a fact.
         """
         tree = {to_snake_case(name): value for name, value in tree.items()}
+        line = _Line.model_validate(tree)
         scope = self.scope_mapping.scope_of(tree)
         if tree.get("lifecycle", "live") != "live" or tree.get("review") == "rejected":
             raise Ineligible("that are not live left out")
@@ -122,13 +153,15 @@ class Reader:
             # The time of recording decides which statement supersedes another, not the order of
             # lines.
             fields["valid_from"] = tree.get("recorded_at")
-        refs = (models.Ref(type="fact", id=str(tree["id"])),) if "id" in tree else ()
+        refs = () if line.id is None else (models.Ref(type="fact", id=line.id),)
         source = models.Source(type="import", refs=refs)
-        fields |= self._resolve_reference(tree) | self._review(tree)
+        fields |= self._resolve_reference(line.about, tree.get("position"))
+        fields |= self._review(tree.get("review") or "none", line.flags or ())
         self._dropped_fields.update([name for name in tree if name not in _RECOGNISED_FIELDS])
         fact = models.FactIn(**fields, scope=scope, source=source)
-        if "id" in tree and (self.referenced_ids is None or tree["id"] in self.referenced_ids):
-            self._stored_ids.setdefault(str(tree["id"]), None)
+        is_referenced = self.referenced_ids is None or line.id in self.referenced_ids
+        if line.id is not None and is_referenced:
+            self._stored_ids.setdefault(line.id, None)
         return fact
 
     def record_stored(self, fact: models.FactIn, stored_id: str) -> None:
@@ -145,24 +178,20 @@ class Reader:
             )
             yield f"left out of {pluralise(count, 'fact')}: {explanation}"
 
-    def _resolve_reference(self, tree: dict[str, Any]) -> dict[str, Any]:
-        reference, position = tree.get("about"), tree.get("position")
+    def _resolve_reference(self, reference: str | None, position: Any) -> dict[str, Any]:
         if reference is None:
             return {"position": position}
-        stored_id = (
-            reference if str(reference).startswith(_ALIAS) else self._stored_ids.get(str(reference))
-        )
+        stored_id = reference if reference.startswith(_ALIAS) else self._stored_ids.get(reference)
         if stored_id is None:
             self._dropped_fields["about"] += 1
             return {}
         return {"about": stored_id, "position": position}
 
-    def _review(self, tree: dict[str, Any]) -> dict[str, Any]:
-        review = tree.get("review") or "none"
+    def _review(self, review: Any, flags: Iterable[str]) -> dict[str, Any]:
         if review == "approved":
             self._dropped_fields["review"] += 1
             review = "none"
-        if not _CONTENT_FLAGS.issuperset(tree.get("flags") or ()):
+        if not _CONTENT_FLAGS.issuperset(flags):
             self._dropped_fields["flags"] += 1
             review = "draft"
         return {"review": review}

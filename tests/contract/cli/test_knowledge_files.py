@@ -185,6 +185,25 @@ GOOD = '{"content": "good %d"}\n'
             "is not a fact: content: has 9,000 characters; the maximum is 8,192",
         ),
         ("[" * 100_000 + "\n", "is not a fact: it is nested too deeply"),
+        (
+            '{"content": "x", "flags": 5}\n',
+            "is not a fact: flags: Input should be a valid list",
+        ),
+        (
+            '{"content": "x", "flags": ["a", [1]]}\n',
+            "is not a fact: flags.1: Input should be a valid string",
+        ),
+        ('{"content": "x", "id": [1]}\n', "is not a fact: id: Input should be a valid string"),
+        (
+            '{"content": "x", "about": {"id": 1}}\n',
+            "is not a fact: about: Input should be a valid string",
+        ),
+        ('{"content": "x", "data": {"a": 1e400}}\n', "is not a fact: data: holds "),
+        ('{"content": "x", "data": ["\\ud800"]}\n', "is not a fact: data: holds "),
+        (
+            '{"content": "x", "data": ' + "[" * 500 + "]" * 500 + "}\n",
+            "is not a fact: data: holds ",
+        ),
         ('{"content": "x", "about": "alias:a:b"}\n', "is refused: "),
         ('{"content": "x", "scope": "team:x"}\n', 'names no scope: "team:x" is not a scope'),
         ("x" * 2_000_000 + "\n", "is longer than 1,048,576 bytes"),
