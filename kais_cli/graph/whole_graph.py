@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kais_cli import errors
 from kais_cli.graph import export
-from knowledge_client import models
+from knowledge_client import models, relation_links
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
@@ -22,7 +22,7 @@ MAX_ENTITIES = 10_000
 _PAGE = 200
 _NAMES = 100
 _MAX_NEIGHBOURS = 500
-_ENTITY, _SCHEMA, _TYPE_KEY = "entity", "graph/1", "relationType"
+_ENTITY, _SCHEMA = "entity", "graph/1"
 
 
 def read(client: KnowledgeClient) -> Graph:
@@ -147,7 +147,7 @@ def _is_entity(fact: Fact) -> bool:
 
 
 def _relation(link: Link, names: dict[str, str]) -> GraphRelation:
-    data = link.data if isinstance(link.data, dict) else {}
+    relation_type, _ = relation_links.read_relation(link.type, link.data)
     return models.GraphRelation(
-        from_=names[link.from_], to=names[link.to], relation_type=data.get(_TYPE_KEY, link.type)
+        from_=names[link.from_], to=names[link.to], relation_type=relation_type
     )

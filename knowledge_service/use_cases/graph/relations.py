@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from knowledge_client import relation_links
 from knowledge_client.models import (
     ActResult,
     Fact,
@@ -18,14 +17,11 @@ from knowledge_client.models import (
     LinkIn,
     UnlinkAct,
 )
-from knowledge_client.models.links import LINK_TYPE
 from knowledge_service.use_cases.graph import lookup, observations
 from knowledge_service.use_cases.operations import Performer
 
-_TYPE_KEY = "relationType"
 # How many links of a fact are read to find the ones that an earlier, equal request removed.
 _MAX_LINKS = 1000
-_NOT_OF_TYPE = re.compile(r"[^a-z0-9_.-]+")
 
 
 def create_relations(performer: Performer, body: GraphRelationsIn) -> GraphRelations:
@@ -74,7 +70,8 @@ def delete_relations(performer: Performer, body: GraphRelationsIn) -> GraphRelat
         relations=tuple(
             _stated(relation)
             for relation in body.relations
-            if (relation.from_, relation.to, _link_type(relation.relation_type)) in removed
+            if (relation.from_, relation.to, relation_links.link_type(relation.relation_type))
+            in removed
         )
     )
 
@@ -90,7 +87,7 @@ def _unlink_acts(
         end = lookup.find(store, principal, relation.to)
         if start is None or end is None:
             continue
-        key = (start.id, end.id, _link_type(relation.relation_type))
+        key = (start.id, end.id, relation_links.link_type(relation.relation_type))
         live = store.links_among((start.id, end.id), principal.view)
         if any((link.from_, link.to, link.type) == key for link in live):
             act = UnlinkAct(from_=start.id, to=end.id, type=key[2])
@@ -112,35 +109,26 @@ def _names_of_links(
 
 
 def _link_of(relation: GraphRelationIn, start: Fact, end: Fact) -> LinkIn:
-    link_type = _link_type(relation.relation_type)
-    data = dict(relation.metadata or {})
-    if link_type != relation.relation_type:
-        data[_TYPE_KEY] = relation.relation_type
     return LinkIn(
-        from_=start.id, to=end.id, type=link_type, weight=relation.strength, data=data or None
+        from_=start.id,
+        to=end.id,
+        type=relation_links.link_type(relation.relation_type),
+        weight=relation.strength,
+        data=relation_links.link_data(relation.relation_type, relation.metadata),
     )
 
 
 def relation_of(link: Link, names: dict[str, str]) -> GraphRelation:
     """Return a link between named entities as a relation."""
-    data: dict[str, Any] = dict(link.data) if isinstance(link.data, dict) else {}
-    relation_type = data.pop(_TYPE_KEY, link.type)
+    relation_type, metadata = relation_links.read_relation(link.type, link.data)
     return GraphRelation(
         from_=names[link.from_],
         to=names[link.to],
         relation_type=relation_type,
         strength=link.weight,
-        metadata=data or None,
+        metadata=metadata,
     )
 
 
 def _stated(relation: GraphRelationIn) -> GraphRelation:
     return GraphRelation.model_validate(relation.model_dump())
-
-
-def _link_type(relation_type: str) -> str:
-    """Return the type of the link for a relation; types with other characters are simplified."""
-    if re.fullmatch(LINK_TYPE, relation_type):
-        return relation_type
-    simplified = _NOT_OF_TYPE.sub("_", relation_type.lower()).strip("_.-")
-    return f"is_{simplified}"[:64] if not simplified[:1].isalpha() else simplified[:64]

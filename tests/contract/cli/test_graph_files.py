@@ -83,6 +83,23 @@ def test_a_memory_file_comes_back_unchanged(graph, file, text):
     assert records(graph("export", "--to", "-")) == records(lines)
 
 
+ENTITIES = SERVER_MEMORY.rpartition("\n")[0]
+TYPES_IN_METADATA = [
+    f'{{"type":"relation","from":"Ada","to":"Harbour","relationType":"{kind}",'
+    f'"metadata":{{"relationType":{value}}}}}'
+    for kind, value in (("knows", 5), ("Works on", 5), ("likes", "null"), ("helps", '"hates"'))
+]
+
+
+def test_a_file_whose_metadata_has_the_key_of_the_type_comes_back_unchanged(graph, file, tmp_path):
+    text = "\n".join((ENTITIES, *TYPES_IN_METADATA))
+    file(text)
+    assert records(graph("export", "--to", "-")) == records(text)
+    path = tmp_path / "mirror.jsonl"
+    graph("mirror", "--to", str(path))
+    assert records(path.read_text()) == records(text)
+
+
 def test_an_import_can_be_repeated(graph, file):
     assert file(SERVER_MEMORY) == ["2 entities, 2 observations, 1 relation created"]
     again = SERVER_MEMORY.replace('"Sails"', '"Sails","Swims"')
@@ -549,6 +566,22 @@ async def test_a_client_of_server_memory_changes_only_its_command(service, tmp_p
     assert ada["observations"] == ["Speaks French", "Sails", "Left-handed"]
     (relation,) = (each for each in records(path.read_text()) if each["type"] == "relation")
     assert (relation["from"], relation["to"]) == ("Ada", "Crane")
+
+
+async def test_a_client_of_server_memory_reads_a_graph_with_any_metadata(service, tmp_path):
+    path = tmp_path / "memory.jsonl"
+    text = "\n".join((ENTITIES, *TYPES_IN_METADATA))
+    # Names of its own, because the tests of this module share the service.
+    path.write_text(text.replace("Ada", "Grace").replace("Harbour", "Quay"))
+    calls = (("read_graph", {}), ("open_nodes", {"names": ["Grace"]}))
+    async with drop_in(service, path) as client:
+        for tool, arguments in (*calls, ("search_nodes", {"query": "Grace"})):
+            result = await client.call_tool(tool, arguments)
+            assert not result.is_error, result.content
+            relations = result.structured_content["relations"]
+            found = sorted(each["relationType"] for each in relations if each["from"] == "Grace")
+            assert found == ["Works on", "helps", "knows", "likes"]
+        await client.call_tool("delete_entities", {"entityNames": ["Grace", "Quay"]})
 
 
 async def test_a_client_of_server_memory_parses_the_text_of_each_answer(service, tmp_path):

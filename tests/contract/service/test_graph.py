@@ -77,6 +77,48 @@ async def test_entities_observations_and_relations_come_back(connect: Connect) -
     assert (graph.truncated, graph.cursor) == (False, None)
 
 
+@pytest.mark.parametrize("value", [5, None, "hates", "Works on"], ids=repr)
+@pytest.mark.parametrize("kind", ["knows", "works on"])
+async def test_metadata_with_the_key_of_the_type_comes_back_and_leaves_the_type_alone(
+    connect: Connect, kind: str, value: object
+) -> None:
+    lead = connect("lead")
+    await created(lead, SHIP, NOW)
+    metadata = {"relationType": value, "metadata.relationType": 1, "a": 2}
+    new = await lead.create_relations(relations(("now", kind, SHIP.name), metadata=metadata))
+    both = names("now", SHIP.name)
+    for graph in (await lead.read_graph(), await lead.open_entities(both)):
+        assert graph.relations == new.relations
+        (relation,) = graph.relations
+        assert (relation.relation_type, relation.metadata) == (kind, metadata)
+    deleted = await lead.delete_relations(relations(("now", kind, SHIP.name)))
+    assert len(deleted.relations) == 1
+
+
+@pytest.mark.parametrize("value", [5, None, "hates"], ids=repr)
+async def test_graph_has_a_link_whose_data_has_no_type_in_place_of_the_type(
+    connect: Connect, value: object
+) -> None:
+    lead = connect("lead")
+    now, ship = (await created(lead, NOW, SHIP)).entities
+    data = {"relationType": value, "metadata.relationType": 1}
+    await lead.link(LinkIn(from_=now.id, to=ship.id, type="knows", data=data))
+    for graph in (await lead.read_graph(), await lead.open_entities(names("now", SHIP.name))):
+        (relation,) = graph.relations
+        assert (relation.relation_type, relation.metadata) == ("knows", data)
+
+
+async def test_graph_has_a_type_of_other_characters_as_earlier_releases_stored_it(
+    connect: Connect,
+) -> None:
+    lead = connect("lead")
+    now, ship = (await created(lead, NOW, SHIP)).entities
+    data = {"relationType": "Works on", "a": 2}
+    await lead.link(LinkIn(from_=now.id, to=ship.id, type="works_on", data=data))
+    (relation,) = (await lead.read_graph()).relations
+    assert (relation.relation_type, relation.metadata) == ("Works on", {"a": 2})
+
+
 async def test_what_is_there_is_not_created_again(connect: Connect) -> None:
     lead = connect("lead")
     await created(lead, SHIP, NOW)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from mcp import Client, MCPError
 
-from knowledge_client.models import FactIn, ReasonIn
+from knowledge_client.models import FactIn, GraphRelationsIn, LinkIn, ReasonIn
 from knowledge_service.ports import Store
 from tests import knowledge_process as process
 from tests.contract.service.invisible_data import MISSING
@@ -394,6 +394,32 @@ async def test_graph_has_the_nine_tools_of_server_memory(store: Store, mode: str
         assert (await called(lead, "delete_relations", relations=[relation]))["deleted"] == 1
         assert (await called(lead, "delete_entities", entityNames=["Ann", "x"]))["deleted"] == 1
         assert (await called(lead, "read_graph"))["entities"] == [team]
+
+
+@pytest.mark.parametrize("value", [5, None, "hates"], ids=repr)
+async def test_graph_is_read_whatever_the_metadata_of_a_relation_has_as_type(
+    store: Store, value: object
+) -> None:
+    async with serving(store) as service, service.mcp("lead", path="/mcp/graph") as lead:
+        entities = [{"name": name, "entityType": "person", "observations": []} for name in "xyz"]
+        await called(lead, "create_entities", entities=entities)
+        related = {"from": "x", "to": "y", "relation_type": "knows"}
+        body = {"relations": [{**related, "metadata": {"relationType": value}}]}
+        await service.rest("lead").create_relations(GraphRelationsIn.model_validate(body))
+        ends = {"from_": "alias:entity:y", "to": "alias:entity:z", "type": "helps"}
+        link = LinkIn.model_validate({**ends, "data": {"relationType": value}})
+        await service.rest("lead").link(link)
+        expected = [("x", "knows", "y"), ("y", "helps", "z")]
+        for tool, arguments in (
+            ("read_graph", {}),
+            ("search_nodes", {"query": "person"}),
+            ("open_nodes", {"names": ["x", "y", "z"]}),
+        ):
+            answer = await called(lead, tool, **arguments)
+            found = [
+                (each["from"], each["relationType"], each["to"]) for each in answer["relations"]
+            ]
+            assert sorted(found) == expected
 
 
 async def test_observations_of_an_entity_that_a_call_names_twice_are_all_stored(
