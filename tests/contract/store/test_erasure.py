@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -263,6 +264,38 @@ def test_name_goes_from_the_answers_that_are_kept_for_a_repeat(
     assert store.remember(other_new_facts, actor=PERSON, idempotency_key=elsewhere) == (stays,)
     store.erase(stays.fact_id, WHY)
     assert b"xylophone" not in bytes_of(path)
+    store.close()
+
+
+NAMES = ("Zo\u00eb", "J\u00fcrgen", "\U0001f409 of the \u201clake\u201d")
+IN_ASCII = "UPDATE idempotency SET response = ?"
+
+
+@pytest.mark.parametrize("in_ascii", [False, True], ids=["as stored", "as earlier releases wrote"])
+@pytest.mark.parametrize("in_one_fact", [True, False])
+def test_names_with_any_letters_go_from_the_answers_that_are_kept(
+    tmp_path: Path, *, in_one_fact: bool, in_ascii: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    aliases = tuple(AliasIn(namespace="name", value=name) for name in NAMES)
+    portions = [aliases] if in_one_fact else [(alias,) for alias in aliases]
+    new_facts = [new_fact(f"fact {n}", aliases=portion) for n, portion in enumerate(portions)]
+    key = IdempotencyKey("ada", "key", "body")
+    remembered = store.remember(new_facts, actor=PERSON, idempotency_key=key)
+    if in_ascii:
+        database = apsw.Connection(str(path))
+        rows: Any = database.execute("SELECT response FROM idempotency").fetchall()
+        database.execute(IN_ASCII, (json.dumps(json.loads(rows[0][0])),))
+        database.close()
+    for result in remembered:
+        store.erase(result.fact_id, WHY)
+    again = store.remember(new_facts, actor=PERSON, idempotency_key=key)
+    assert again == tuple(each.model_copy(update={"aliases": ()}) for each in remembered)
+    written = bytes_of(path)
+    for name in NAMES:
+        assert name.encode() not in written
+        assert json.dumps(name).strip('"').encode() not in written
     store.close()
 
 

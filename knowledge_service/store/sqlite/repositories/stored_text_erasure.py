@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.payload_erasure import ErasableFact, ErasedAlias, FactErasure
@@ -34,7 +35,8 @@ _FORGET_ANSWERS = """DELETE FROM idempotency WHERE (principal, key) IN (
   WHERE instr(response, '"content":') > 0 AND instr(response, ?) > 0)"""
 _NAMED_ANSWERS = """SELECT principal, key, response FROM idempotency
   INDEXED BY idempotency_named
-  WHERE instr(response, '"namespace":') > 0 AND instr(response, ?) > 0"""
+  WHERE instr(response, '"namespace":') > 0
+  AND (instr(response, ?1) > 0 OR instr(response, ?2) > 0)"""
 _REWRITE_ANSWER = "UPDATE idempotency SET response = ? WHERE principal = ? AND key = ?"
 _FACT_EXISTS = "SELECT 1 FROM fact WHERE id = ?"
 
@@ -122,8 +124,10 @@ def _erase_alias_in_responses(tx: Transaction, erased: ErasedAlias) -> None:
     A fact that no longer exists may have been a holder. A fact with the same alias in another scope
     keeps it.
     """
-    value = json.dumps(erased.alias["value"], ensure_ascii=False)
-    for principal, key, response in tx.fetch_all(_NAMED_ANSWERS, (value,)):
+    value = erased.alias["value"]
+    # Earlier releases rewrote responses in ASCII.
+    patterns = (_to_json(value), json.dumps(value))
+    for principal, key, response in tx.fetch_all(_NAMED_ANSWERS, patterns):
         items = json.loads(response)
         if not isinstance(items, list):
             continue  # no response of `remember`: the value only occurs in a text
@@ -131,4 +135,9 @@ def _erase_alias_in_responses(tx: Transaction, erased: ErasedAlias) -> None:
             fact_id = item["fact_id"]
             if fact_id in erased.holders or tx.fetch_first(_FACT_EXISTS, (fact_id,)) is None:
                 item["aliases"] = [alias for alias in item["aliases"] if alias != erased.alias]
-        tx.execute(_REWRITE_ANSWER, (json.dumps(items), principal, key))
+        tx.execute(_REWRITE_ANSWER, (_to_json(items), principal, key))
+
+
+def _to_json(value: Any) -> str:
+    """Return JSON as stored responses have it, because erasures search their text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
