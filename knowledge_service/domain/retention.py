@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from knowledge_client.models import Retention
 
@@ -73,13 +73,15 @@ def _reason(candidate: Candidate, settings: Retention, now: datetime) -> str:
 def _is_expired(candidate: Candidate, settings: Retention, now: datetime) -> bool:
     if candidate.expires_at is not None and candidate.expires_at <= now:
         return True
-    return (
-        settings.ttl_days is not None and candidate.since + timedelta(days=settings.ttl_days) <= now
-    )
+    return settings.ttl_days is not None and _age_days(candidate, now) >= settings.ttl_days
 
 
 def _worth(candidate: Candidate, settings: Retention, now: datetime) -> tuple[float, str]:
     useful = _UNTRIED if candidate.usefulness is None else candidate.usefulness
-    days = max(0.0, (now - candidate.since).total_seconds() / _DAY_S)
+    days = max(0.0, _age_days(candidate, now))
     decay = 2.0 ** (-days / settings.half_life_days) if settings.half_life_days else 1.0
     return useful * candidate.confidence * decay, candidate.fact_id
+
+
+def _age_days(candidate: Candidate, now: datetime) -> float:
+    return (now - candidate.since).total_seconds() / _DAY_S

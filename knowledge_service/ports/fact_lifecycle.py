@@ -84,7 +84,11 @@ class FactLifecycleStore(Protocol):
         ...
 
     def retain(self) -> int:
-        """Archive facts beyond the retention bounds of declared scopes; return their number."""
+        """Archive facts beyond the retention bounds of declared scopes; return their number.
+
+        Raises:
+            ExceptionGroup: it failed in some scopes, which the message names; the others are done.
+        """
         ...
 
     def erase_deleted(self) -> int:

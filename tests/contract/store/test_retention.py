@@ -22,6 +22,8 @@ from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 ARCHIVED = """SELECT p.salt, p.bytes FROM event JOIN payload p USING(seq)
   WHERE type = 'fact.archived' ORDER BY seq"""
 
+BREAK = "UPDATE scope SET config = json_set(config, '$.retention.ttl_days', -1) WHERE path = ?"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -139,6 +141,33 @@ def test_large_scope_rests_after_a_pass_over_it(store: SqliteStore) -> None:
     assert retention.retain() == 0, "the pass took 1 s: it rests for 10"
     now_s[0] += 10
     assert retention.retain() == 1
+
+
+def test_scope_that_keeps_its_facts_for_ever_leaves_retention_to_the_others(
+    store: SqliteStore,
+) -> None:
+    forever = Retention(max_facts=1, ttl_days=9_999_999)
+    store.put_scope(TEAM, ScopeConfig(retention=forever), actor=PERSON)
+    bound(store, 1, OTHER)
+    new_facts = [new_fact(f"rain {n}", scope=scope) for scope in (TEAM, OTHER) for n in range(3)]
+    store.remember(new_facts, actor=PERSON)
+    assert store.retain() == 4
+
+
+def test_scope_in_which_retention_fails_is_named_and_stops_no_other(
+    store: SqliteStore, path: Path
+) -> None:
+    new_facts = [new_fact(f"rain {n}", scope=scope) for scope in (TEAM, OTHER) for n in range(3)]
+    store.remember(new_facts, actor=PERSON)
+    for scope in (TEAM, OTHER):
+        bound(store, 1, scope)
+    database = apsw.Connection(str(path))
+    database.execute(BREAK, (TEAM,))
+    database.close()
+    with pytest.raises(ExceptionGroup, match=f"scopes: {TEAM}$"):
+        store.retain()
+    scopes = [fact.scope for fact in store.list_facts(Listing(ALL, 9, lifecycle="live"))]
+    assert (scopes.count(TEAM), scopes.count(OTHER)) == (3, 1)
 
 
 @pytest.mark.parametrize("sql", [repositories_retention._FACTS, repositories_retention._MAY_GO])

@@ -34,6 +34,14 @@ CASES: dict[str, tuple[Candidate, Candidate, Retention]] = {
         candidate("b", since=days_ago(30)), candidate("a", usefulness=0.0),
         retention(ttl_days=30, half_life_days=None),
     ),
+    "ttlDays beyond the calendar expires nothing, so the less useful goes": (
+        candidate("b", usefulness=0.2), candidate("a", usefulness=0.8, since=days_ago(30)),
+        retention(ttl_days=9_999_999, half_life_days=None),
+    ),
+    "nor does the largest number": (
+        candidate("b", usefulness=0.2), candidate("a", usefulness=0.8, since=days_ago(30)),
+        retention(ttl_days=1e308, half_life_days=None),
+    ),
     "of two live facts the less useful goes": (
         candidate("b", usefulness=0.2), candidate("a", usefulness=0.8), PLAIN,
     ),

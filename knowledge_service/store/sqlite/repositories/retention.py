@@ -15,6 +15,7 @@ from typing import Any
 from knowledge_client.models import Retention as Settings
 from knowledge_client.models import ScopeConfig
 from knowledge_service.domain import retention, run_statistics
+from knowledge_service.errors import StoreUnavailable
 from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import archive as archiving
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
@@ -76,10 +77,26 @@ class Retention:
         self._not_before_s: dict[int, float] = {}
 
     def retain(self) -> int:
-        """Archive facts in every scope beyond its bound; return their number."""
+        """Archive facts in every scope beyond its bound; return their number.
+
+        Raises:
+            ExceptionGroup: it failed in some scopes, which the message names; the others are done.
+            StoreUnavailable: the store cannot be read or written.
+        """
         with self._readers.snapshot() as connection:
             rows: Any = connection.execute(_BOUNDS).fetchall()
-        return sum(self._retain_in(_bound(row)) for row in rows)
+        count, failures = 0, {}
+        for row in rows:
+            try:
+                count += self._retain_in(_bound(row))
+            except StoreUnavailable:
+                raise
+            except Exception as exc:  # noqa: BLE001 - a scope must not stop the others
+                failures[row[1]] = exc
+        if failures:
+            message = f"retention failed in these scopes: {', '.join(failures)}"
+            raise ExceptionGroup(message, [*failures.values()])
+        return count
 
     def _retain_in(self, bound: _Bound) -> int:
         began_s = self._monotonic()
