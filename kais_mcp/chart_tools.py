@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from kais_mcp import framing
 from kais_mcp.fact_views import KnowledgeAnswer
 from kais_mcp.ports import Knowledge
 from kais_mcp.tools import Effect, QuotaName, Tool, ToolAnswer, ToolArguments
 from knowledge_client import models
+from knowledge_client.base_model import UtcDatetime
 
 _MAX_CHARTS = 50
-
-
-def _to_utc(value: datetime) -> datetime:
-    """A date without a zone is one of UTC."""
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=8192)]
 _Name = Annotated[str, Field(min_length=1, max_length=512)]
 _Texts = Annotated[tuple[_Text, ...], Field(max_length=50)]
-_Due = Annotated[
-    datetime, AfterValidator(_to_utc), Field(description="ISO date or time, such as 2026-05-01.")
-]
+_Due = Annotated[UtcDatetime, Field(description="ISO date or time, such as 2026-05-01.")]
 
 
 class _Arguments(ToolArguments):

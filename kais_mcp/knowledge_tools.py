@@ -10,7 +10,7 @@ from kais_mcp import fact_views
 from kais_mcp.fact_views import FactView, KnowledgeAnswer, RankedFactView
 from kais_mcp.ports import Knowledge
 from kais_mcp.tools import Tool, ToolAnswer, ToolArguments
-from knowledge_client.base_model import UtcDatetime
+from knowledge_client.base_model import Reason, UtcDatetime
 from knowledge_client.models import ConfirmIn, CorrectIn, FactIn, FactKind, RecallIn, Source, Tag
 
 _CONFIDENCE = 0.7  # for what an agent states, as `kais-knowledge-client` has it
@@ -142,7 +142,7 @@ class CorrectArguments(ToolArguments):
     """Closes a fact that is wrong or outdated."""
 
     fact_id: FactId
-    reason: str = Field(min_length=1, max_length=2000, description="Why it is wrong or outdated.")
+    reason: Reason = Field(description="Why it is wrong or outdated.")
     replacement: str | None = Field(
         default=None, min_length=1, max_length=8192, description="The right statement, if any."
     )

@@ -53,7 +53,8 @@ def _position_of(last: str | None) -> tuple[str, str] | None:
         return None
     try:
         value, scope = json.loads(last)
-    except (ValueError, TypeError) as exc:
+        f"{value}{scope}".encode()  # a lone surrogate cannot be stored
+    except (ValueError, TypeError, RecursionError) as exc:
         raise pagination.invalid_cursor() from exc
     if not (isinstance(value, str) and isinstance(scope, str)):
         raise pagination.invalid_cursor()

@@ -7,6 +7,7 @@ import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import AliasIn, FactIn, ReasonIn
+from knowledge_service.use_cases import pagination
 from tests.contract.service.callers import Connect, refused
 from tests.knowledge_builders import LEAD, TEAM
 
@@ -80,7 +81,8 @@ async def test_a_scope_out_of_reach_and_a_foreign_cursor_are_refused(
 ) -> None:
     lead = connect("lead")
     await refused(lead.list_aliases("file", scope="realm:other"), CODE.SCOPE_FORBIDDEN)
-    for cursor in ("x", "MTpbMV0=", "MTpbMSwyXQ=="):
+    crafted = ('["\\ud800","realm:demo"]', '["a","\\ud800"]', "[" * 20_000)
+    for cursor in ("x", "MTpbMV0=", "MTpbMSwyXQ==", *map(pagination.encode, crafted)):
         response = await http.get(
             "/v1/aliases",
             params={"namespace": "ko", "cursor": cursor},

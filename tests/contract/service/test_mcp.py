@@ -345,6 +345,32 @@ async def test_session_of_an_earlier_process_does_no_harm(store: Store) -> None:
     assert "Mcp-Session-Id" not in answer.headers
 
 
+TOO_EARLY, TOO_LATE = "0001-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"
+INVALID: list[tuple[str, str, dict[str, Any], str]] = [
+    ("knowledge", "correct", {"fact_id": MISSING, "reason": " \n"}, "reason"),
+    ("knowledge", "recall", {"query": "x", "known_at": TOO_EARLY}, "known_at"),
+    (
+        "charts", "create_structural_tension_chart",
+        {"desiredOutcome": "x", "currentReality": "y", "dueDate": TOO_LATE}, "dueDate",
+    ),
+    (
+        "charts", "add_action_step",
+        {"parentChartId": "x", "actionStepTitle": "y", "dueDate": TOO_LATE}, "dueDate",
+    ),
+    ("charts", "list_active_charts", {"dueBefore": TOO_EARLY}, "dueBefore"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tools", "tool", "arguments", "path"), INVALID)
+async def test_invalid_argument_is_named_before_the_service_sees_it(
+    store: Store, tools: str, tool: str, arguments: dict[str, Any], path: str
+) -> None:
+    async with serving(store) as service, service.mcp("lead", path=f"/mcp/{tools}") as lead:
+        error, _ = await failed(lead, tool, **arguments)
+        assert error["code"] == "invalid-body"
+        assert [violation["path"] for violation in error["violations"]] == [path]
+
+
 async def test_path_chooses_the_tools(store: Store) -> None:
     async with serving(store) as service, service.mcp("lead", path="/mcp/knowledge") as lead:
         assert len((await lead.list_tools()).tools) == 5
