@@ -160,7 +160,7 @@ def _build_world(
         shared.cluster_client, is_leader=shared.leader_election.is_leader, clock=shared.clock
     )
     return World(
-        cluster=CachedCluster(cluster, shared.cache),
+        cluster=CachedCluster(cluster, shared.cache, clock=shared.clock),
         knowledge=knowledge,
         sync_state=shared.sync_state,
         renderer=renderer,

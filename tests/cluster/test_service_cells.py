@@ -262,6 +262,19 @@ def test_what_pod_security_refuses_stands_on_the_cell_in_its_words(
     assert 'violates PodSecurity "restricted:latest": runAsNonRoot != true' in message
 
 
+def test_a_cell_that_pod_security_forbids_starts_after_the_namespace_is_labelled(
+    cluster: Cluster, start: Start
+) -> None:
+    start().wait_ready()
+    forbidden = {"privileged": True, "allowPrivilegeEscalation": True}
+    cluster.apply({**lone(), "spec": service(securityContext=forbidden)})
+    message = wait_condition(cluster, "cells", "solo", "Applied", ("False", "PodNotAllowed"))
+    label = "pod-security.kubernetes.io/enforce"
+    assert f"label the namespace {label}: privileged" in message
+    cluster.kubectl("label", "namespace", cluster.namespace, f"{label}=privileged")
+    wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
+
+
 def test_each_condition_of_a_service_cell_goes_and_comes_back(
     cluster: Cluster, start: Start
 ) -> None:

@@ -42,4 +42,5 @@ class TestCachedCluster(ClusterPortSuite):
         cache = Cache(labelled=["ConfigMap"])
         for kind in ("ConfigMap", "Formation"):
             cache.complete_list(kind, None, uids=set(), version="0")
-        return CachedCluster(FakeCluster(leads=lead), cache)
+        live = FakeCluster(leads=lead)
+        return CachedCluster(live, cache, clock=live.clock)

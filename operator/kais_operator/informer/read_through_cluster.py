@@ -3,7 +3,8 @@
 From the cache: watched objects and lists of them. From the API server: what the cache lacks (`get`
 never takes that for absence), what is not watched, and whatever is read with `fresh`. Only
 `get_child` takes a miss for absence, because the create that follows would find an object of that
-name; if it is not watched, its name is read from the API server from then on.
+name; if it is not watched, its name is read from the API server from then on. A Namespace, which is
+not watched either, is read again after 10 s.
 
 Our own writes are in the cache before they return, so a reconcile always observes them. After a
 write that failed because the cache was late, the object is read again.
@@ -14,30 +15,42 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
 from kais_operator.planning.plan import Body, ObjectRef
-from kais_operator.ports import Cluster
+from kais_operator.ports import Clock, Cluster
 
 _W = TypeVar("_W")
 _EQUALS = re.compile(r"[A-Za-z0-9./_-]+==?[A-Za-z0-9._-]*")
 _MAX_FOREIGN_NAMES = 1_000  # names that objects of others have; an arbitrary bound
 _OWNER_CONFIRMED_KINDS = frozenset({"Job"})
 """Their creation starts something that cannot be undone, so their owner is read first."""
+_NAMESPACE_AGE_S = 10.0
+"""No watch reports the labels of namespaces; a cell that they refuse is tried again after 30 s."""
 _STALE = (errors.AlreadyExists, errors.Conflict, errors.NotFound)
+
+
+@dataclass(frozen=True)
+class _ReadNamespace:
+    """A namespace, and when its read began, monotonic."""
+
+    body: Body
+    read_at_s: float
 
 
 class CachedCluster:
     """Wraps another Cluster; the informer fills `cache`."""
 
-    def __init__(self, live: Cluster, cache: Cache) -> None:
+    def __init__(self, live: Cluster, cache: Cache, *, clock: Clock) -> None:
         self._live = live
         self._cache = cache
+        self._clock = clock
         self._foreign_names: OrderedDict[ObjectRef, None] = OrderedDict()
-        self._namespaces: dict[str, Body] = {}
+        self._namespaces: OrderedDict[str, _ReadNamespace] = OrderedDict()
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
         """Read an object; None if it does not exist, which the API server confirms."""
@@ -177,17 +190,27 @@ class CachedCluster:
             raise
 
     async def _namespace(self, ref: ObjectRef) -> Body | None:
-        """Read a namespace again only if it may have been deleted and created again."""
+        """Read a namespace again after `_NAMESPACE_AGE_S`, or if it may be another one."""
+        now_s = self._clock.monotonic()
+        self._drop_old_namespaces(now_s)
         is_current = self._cache.covers("Cell", ref.name) and not self._cache.has_new_objects(
             ref.name
         )
         if is_current and ref.name in self._namespaces:
-            return self._namespaces[ref.name]
+            return self._namespaces[ref.name].body
         self._namespaces.pop(ref.name, None)
         namespace = await self._live.get(ref)
         if namespace is not None:
-            self._namespaces[ref.name] = namespace
+            self._namespaces[ref.name] = _ReadNamespace(namespace, now_s)
+            self._namespaces.move_to_end(ref.name)
         return namespace
+
+    def _drop_old_namespaces(self, now_s: float) -> None:
+        while self._namespaces:
+            name, oldest = next(iter(self._namespaces.items()))
+            if now_s - oldest.read_at_s < _NAMESPACE_AGE_S:
+                break
+            del self._namespaces[name]
 
     async def _confirm_owner(self, body: Body) -> None:
         """Read the owner of a new object; raises NotReady if the cached version is old."""

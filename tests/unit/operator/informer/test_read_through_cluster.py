@@ -8,6 +8,7 @@ import pytest
 
 from kais import labels
 from kais_operator import errors
+from kais_operator.controllers.cell.decide import service_account
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.event_handler import EventHandler
 from kais_operator.informer.read_through_cluster import CachedCluster
@@ -17,6 +18,7 @@ from tests.fakes.cluster import FakeCluster
 
 MANAGED_LABELS = {labels.MANAGED_BY: labels.MANAGER}
 MISSION = ObjectRef("Mission", "demo", "m")
+LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 class Counting(FakeCluster):
@@ -40,7 +42,7 @@ def body(kind: str, name: str, **metadata: Any) -> Body:
 def cached(live: FakeCluster, *kinds: str) -> tuple[CachedCluster, Cache]:
     """Put memory before a cluster; it has listed these kinds as they are."""
     cache = Cache(labelled=["ConfigMap", "Job", "ServiceAccount"])
-    cluster = CachedCluster(live, cache)
+    cluster = CachedCluster(live, cache, clock=live.clock)
     for kind in kinds:
         cache.complete_list(kind, None, uids=set(), version="0")
         for ref in live.refs(kind):
@@ -65,7 +67,7 @@ async def test_a_config_map_that_only_bears_our_label_is_not_kept_but_adopted_wh
         large, body("ConfigMap", "ours", labels=MANAGED_LABELS, ownerReferences=[mission])
     )
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
-    cluster = CachedCluster(live, cache)
+    cluster = CachedCluster(live, cache, clock=live.clock)
     received: list[str] = []
     ear = EventHandler(
         cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: received.append(name_of(b))
@@ -229,6 +231,37 @@ async def test_a_namespace_is_read_again_only_when_it_may_be_another():
     assert second is not None
     assert first is not None
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+async def test_a_changed_label_of_a_namespace_is_seen_before_a_refused_cell_is_tried_again():
+    live = Counting(body("Cell", "a"))
+    cluster, _ = cached(live, "Cell")
+    realm = ObjectRef("Namespace", "", "demo")
+    await cluster.get(realm)
+    live.edit(realm, {"metadata": {"labels": {LEVEL: "privileged"}}})
+    live.clock.advance(service_account.NOT_ALLOWED_RETRY_INTERVAL.total_seconds())
+    labelled = await cluster.get(realm)
+    assert labelled is not None
+    assert labelled["metadata"]["labels"] == {LEVEL: "privileged"}
+
+
+async def test_a_burst_of_a_thousand_cells_reads_their_namespace_a_few_times():
+    live = Counting(body("Cell", "a"))
+    cluster, _ = cached(live, "Cell")
+    for _ in range(1000):
+        await cluster.get(ObjectRef("Namespace", "", "demo"))
+        live.clock.advance(0.03)
+    assert len(live.reads) <= 4
+
+
+async def test_namespaces_that_nobody_reads_any_more_are_forgotten():
+    names = [f"review-{number}" for number in range(50)]
+    live = Counting(*(body("Cell", "a", namespace=name) for name in names))
+    cluster, _ = cached(live, "Cell")
+    for name in names:
+        await cluster.get(ObjectRef("Namespace", "", name))
+        live.clock.advance(60)
+    assert len(cluster._namespaces) == 1
 
 
 async def test_before_the_first_list_everything_is_asked_for():

@@ -1,5 +1,6 @@
 """Pods as users write them: what a cell's own fields become in Deployments and Jobs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from kais_operator.controllers.cell.decide import service_workload_manifests
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.observe import cell as cells
 from kais_operator.controllers.mission.decide import job_manifest
+from kais_operator.informer.cache import Cache
+from kais_operator.informer.read_through_cluster import CachedCluster
 from kais_operator.planning import children, pod_diagnosis
 from kais_operator.planning.agent_settings import AgentSettings
 from kais_operator.planning.children import Parent
@@ -293,6 +296,28 @@ async def test_a_privileged_container_needs_a_namespace_that_says_so() -> None:
         ),
     )
     assert condition(await settled(spec, level="privileged"), "Ready", SOLO)[1] == "Standby"
+
+
+async def test_a_namespace_that_is_labelled_as_the_message_says_gets_its_cell_at_the_next_try() -> (
+    None
+):
+    container = {"image": "i", "securityContext": {"privileged": True}}
+    fake = fake_world(teams.thing("Cell", "solo", spec=teams.task(container=container)))
+    cache = Cache(labelled=["ServiceAccount"])
+    cache.complete_list("Cell", None, uids=set(), version="0")
+    cache.put(fake.cluster.read(SOLO), is_confirmed=True)
+    cluster = CachedCluster(fake.cluster, cache, clock=fake.clock)
+    fake = replace(fake, world=replace(fake.world, cluster=cluster))
+    for level, reason in (
+        (None, "PodNotAllowed"),
+        ("privileged", "Standby"),
+        (None, "PodNotAllowed"),
+    ):
+        labels = {"pod-security.kubernetes.io/enforce": level}
+        fake.cluster.edit(ObjectRef("Namespace", "", "demo"), {"metadata": {"labels": labels}})
+        await fake.settle(cells.CONTROLLER, SOLO)
+        assert condition(fake, "Ready", SOLO)[1] == reason, level
+        fake.clock.advance(30)
 
 
 @pytest.mark.parametrize(

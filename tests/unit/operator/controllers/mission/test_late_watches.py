@@ -54,7 +54,8 @@ async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, comple
     for ref in (MISSION, JOB):
         cache.put(fakes.cluster.read(ref), is_confirmed=True)
     fakes.cluster.set_status(JOB, {"succeeded": 1})  # and no watch tells of it
-    late = replace(fakes.world, cluster=CachedCluster(fakes.cluster, cache))
+    cluster = CachedCluster(fakes.cluster, cache, clock=fakes.clock)
+    late = replace(fakes.world, cluster=cluster)
     observation = await observing.observe_mission(late, MISSION)
     assert observation is not None
     (job,) = observation.observed.jobs
