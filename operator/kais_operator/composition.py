@@ -141,6 +141,7 @@ def _monitored(shared: _Shared, knowledge: Knowledge) -> Knowledge:
     return client.MonitoredKnowledge(
         knowledge,
         shared.sync_state,
+        shared.clock,
         count_run=shared.metrics.record_run,
         count_extraction=shared.metrics.record_extraction,
         count_usage=shared.metrics.record_usage,

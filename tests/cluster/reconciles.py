@@ -28,7 +28,7 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     link = await api_client.connect(str(kubeconfig))
     memory = KnowledgeSyncState(clock)
     cluster = ApiCluster(link, is_leader=lambda: True, clock=clock)
-    knowledge = MonitoredKnowledge(FakeKnowledge(), memory)
+    knowledge = MonitoredKnowledge(FakeKnowledge(), memory, clock)
     placement = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
     running = ApiContainers(link, is_leader=lambda: True, clock=clock)
     world = World(

@@ -266,7 +266,7 @@ async def record(plane: ControlPlane) -> dict[str, Any]:
     clock: Any = SystemClock()
     knowledge = FakeKnowledge(clock=clock)
     knowledge.facts = [recalled_fact("fact-1", "The build needs Java 21.", at=clock.now())]
-    noted = MonitoredKnowledge(knowledge, world.sync_state)
+    noted = MonitoredKnowledge(knowledge, world.sync_state, clock)
     world = replace(world, knowledge=noted, containers=FakeContainers(clock))
     plane.kubectl("create", "namespace", NAMESPACE)
     recording = Recording(plane, world, knowledge)

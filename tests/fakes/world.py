@@ -93,7 +93,7 @@ def fake_world(
         ),
         pod_policy=pod_policy or NO_POLICY,
     )
-    noted = MonitoredKnowledge(knowledge, memory)
+    noted = MonitoredKnowledge(knowledge, memory, clock)
     containers = FakeContainers(clock, rights=rights)
     agents = FakeAgents()
     world = World(
@@ -113,7 +113,7 @@ def fake_world(
 def restarted(fake: FakeWorld) -> FakeWorld:
     """Give the same cluster and store to an operator that remembers nothing."""
     memory = KnowledgeSyncState(fake.clock)
-    noted = MonitoredKnowledge(fake.knowledge, memory)
+    noted = MonitoredKnowledge(fake.knowledge, memory, fake.clock)
     fake.agents.end_all()
     world = replace(
         fake.world, sync_state=memory, knowledge=noted, write_refusals=WriteRefusalMemory()

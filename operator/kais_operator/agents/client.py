@@ -150,6 +150,7 @@ class A2aAgents:
             return self._known(call, sent, problem=silence)
         was_sending = sent.is_sending
         try:
+            await self._ticket(call)  # before the cell is timed: the service may be what hangs
             with self._silent_cells.request(_base(call)):
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     card = await self._card(call, is_fresh=False)
@@ -229,6 +230,7 @@ class A2aAgents:
         if sent.sending is not None:
             sent.sending.cancel()
         try:
+            await self._ticket(call)
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 card = await self._card(call, is_fresh=False)
                 async with self._client(call, card) as (client, context):
@@ -251,10 +253,11 @@ class A2aAgents:
         """Pass on what a person decided about a tool call; repeat this while the call waits."""
         path = f"{call.address.path}{a2a.APPROVALS_PATH.removeprefix('/')}"
         try:
+            ticket = await self._ticket(call)
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 response = await self._http.post(
                     f"{_base(call)}{path}",
-                    headers={a2a.TICKET_HEADER: await self._ticket(call)},
+                    headers={a2a.TICKET_HEADER: ticket},
                     json=asdict(decision),
                 )
         except FAILURES as exc:

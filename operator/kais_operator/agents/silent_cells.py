@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kais_operator.agents import request_failures
 from kais_operator.ports import Clock
+from knowledge_client.errors import KnowledgeError
 
 _PAUSE_S = 10.0
 """Pause before a cell that did not answer in time is polled again, for whichever mission."""
@@ -52,6 +53,8 @@ class SilentCells:
             self._polled.add(base)
         try:
             yield
+        except KnowledgeError:
+            raise  # the knowledge service gave no ticket, which says nothing about the cell
         except request_failures.FAILURES as exc:
             if request_failures.is_timeout(exc):
                 self._record_silence(base, exc)

@@ -5,16 +5,16 @@ There are no retries here: the work queue repeats the whole reconcile.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import TypeVar
 
+from kais_operator.knowledge.circuit_breaker import CircuitBreaker, NotSent
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.knowledge.transport import AiohttpTransport
-from kais_operator.ports import Knowledge
+from kais_operator.ports import Clock, Knowledge
 from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 
-T = TypeVar("T")
 Count = Callable[[str], None]
 CountRun = Callable[[str, float | None], None]
 """Takes the outcome, and the duration in seconds."""
@@ -55,6 +55,10 @@ def _seconds(run: models.RunIn) -> float | None:
 class MonitoredKnowledge:
     """Wraps the Knowledge port and keeps `sync_state.unavailable_reason()` current.
 
+    While the service hangs, calls that reconciles make are refused at once. What only reads may be
+    answered when its disk hangs, so writes are refused by themselves; a recall writes a receipt.
+    The batches of the sync loop are always sent: they hold no reconcile, and may take long.
+
     `count_run` gets the outcome of each run that the service recorded, `opened` for one that
     continues, and its duration. `count_usage` gets the usage of a run that ended.
     `count_extraction` gets `accepted` or `failed`.
@@ -64,6 +68,7 @@ class MonitoredKnowledge:
         self,
         inner: Knowledge,
         sync_state: KnowledgeSyncState,
+        clock: Clock,
         *,
         count_run: CountRun = _uncounted,
         count_extraction: Count = _uncounted,
@@ -71,13 +76,18 @@ class MonitoredKnowledge:
     ) -> None:
         self._inner = inner
         self._sync_state = sync_state
+        self._reads = CircuitBreaker(clock)
+        self._writes = CircuitBreaker(clock)
         self._count_run = count_run
         self._count_extraction = count_extraction
         self._count_usage = count_usage
 
-    async def _monitor(self, call: Awaitable[T]) -> T:
+    @contextlib.contextmanager
+    def _monitor(self, breaker: CircuitBreaker | None = None) -> Iterator[None]:
+        """Record whether the service answers the call of this context, if it may be sent."""
         try:
-            answer = await call
+            with breaker.call() if breaker is not None else contextlib.nullcontext():
+                yield
         except errors.KnowledgeUnavailable as exc:
             self._sync_state.record_availability(str(exc))
             raise
@@ -85,33 +95,43 @@ class MonitoredKnowledge:
             self._sync_state.record_availability(None)  # it refused, so it is available
             raise
         self._sync_state.record_availability(None)
-        return answer
 
     async def whoami(self) -> models.WhoAmI:
-        """Return the operator's identity at the service, and the id of its store."""
-        return await self._monitor(self._inner.whoami())
+        """Return the operator's identity at the service, and the id of its store.
+
+        This is always sent; its answer has reads sent again, and tries a write.
+        """
+        with self._monitor(), self._reads.observe():
+            answer = await self._inner.whoami()
+        self._writes.allow_try()
+        return answer
 
     async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         """Register who a caller is."""
-        return await self._monitor(self._inner.put_principal(principal))
+        with self._monitor(self._writes):
+            return await self._inner.put_principal(principal)
 
     async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         """Configure a scope."""
-        return await self._monitor(self._inner.put_scope(path, config))
+        with self._monitor(self._writes):
+            return await self._inner.put_scope(path, config)
 
     async def delete_scope(self, path: str, *, erase: bool = False) -> None:
         """Retire exactly this scope's knowledge, or erase it."""
-        await self._monitor(self._inner.delete_scope(path, erase=erase))
+        with self._monitor(self._writes):
+            await self._inner.delete_scope(path, erase=erase)
 
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ScopePage:
         """Return a page of all scopes."""
-        return await self._monitor(self._inner.list_scopes(cursor=cursor, limit=limit))
+        with self._monitor():
+            return await self._inner.list_scopes(cursor=cursor, limit=limit)
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open a run or close it."""
-        recorded_run = await self._monitor(self._inner.put_run(run_id, run))
+        with self._monitor(self._writes):
+            recorded_run = await self._inner.put_run(run_id, run)
         self._count_run(run.outcome or "opened", _seconds(run))
         if run.outcome is not None:
             self._count_usage(run.counters or {}, run.cost)
@@ -119,22 +139,28 @@ class MonitoredKnowledge:
 
     async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:
         """Read a run; an id names one in each namespace."""
-        return await self._monitor(self._inner.get_run(run_id, namespace=namespace))
+        with self._monitor(self._reads):
+            return await self._inner.get_run(run_id, namespace=namespace)
 
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         """Add to a run's record."""
-        return await self._monitor(self._inner.add_episodes(episodes))
+        with self._monitor(self._writes):
+            return await self._inner.add_episodes(episodes)
 
     async def recall(
         self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
         """Recall facts; the same key returns the same answer."""
-        return await self._monitor(self._inner.recall(query, idempotency_key=idempotency_key))
+        with self._monitor(self._writes):
+            return await self._inner.recall(query, idempotency_key=idempotency_key)
 
     async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
         """Start the extraction of a run."""
         try:
-            accepted = await self._monitor(self._inner.start_extraction(request))
+            with self._monitor(self._writes):
+                accepted = await self._inner.start_extraction(request)
+        except NotSent:
+            raise
         except errors.KnowledgeError:
             self._count_extraction("failed")
             raise
@@ -145,20 +171,22 @@ class MonitoredKnowledge:
         self, run_id: str, *, namespace: str | None = None
     ) -> models.Extraction:
         """Read the state of the extraction of a run of that namespace."""
-        return await self._monitor(self._inner.get_extraction(run_id, namespace=namespace))
+        with self._monitor(self._reads):
+            return await self._inner.get_extraction(run_id, namespace=namespace)
 
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         """Read statistics of many objects in one call."""
-        return await self._monitor(self._inner.stats_batch(request))
+        with self._monitor():
+            return await self._inner.stats_batch(request)
 
     async def blueprint_stats(
         self, namespace: str, name: str, *, canary: int | None = None, since: datetime | None = None
     ) -> models.BlueprintStats:
         """Read the statistics of one Blueprint, with the runs of its canary."""
-        return await self._monitor(
-            self._inner.blueprint_stats(namespace, name, canary=canary, since=since)
-        )
+        with self._monitor(self._reads):
+            return await self._inner.blueprint_stats(namespace, name, canary=canary, since=since)
 
     async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
         """Get a ticket for a call to a cell."""
-        return await self._monitor(self._inner.issue_ticket(call))
+        with self._monitor(self._reads):
+            return await self._inner.issue_ticket(call)

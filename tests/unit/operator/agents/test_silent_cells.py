@@ -11,8 +11,10 @@ import pytest
 from kais import a2a
 from kais_operator.agents.client import A2aAgents
 from kais_operator.controllers.mission.decide import a2a_attempts
+from kais_operator.knowledge import client as knowledge
 from kais_operator.manager.workqueue import WorkQueue
 from kais_operator.planning.plan import AgentAddress, AgentCall, ObjectRef
+from knowledge_client import errors, models
 from tests.fakes.clock import FakeClock
 from tests.fakes.knowledge import FakeKnowledge
 
@@ -118,6 +120,38 @@ async def test_cell_that_answers_again_is_asked_by_all_its_missions() -> None:
     for number in range(5):
         assert "503" in ((await agents.reply_to(asked(number, 0))).problem or "")
     assert transport.requests == 6
+    await agents.close()
+
+
+class HangingKnowledge(FakeKnowledge):
+    """A service that answers no call within the operator's limit, until a test says so."""
+
+    is_over = False
+
+    async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
+        if self.is_over:
+            return await super().issue_ticket(call)
+        await asyncio.sleep(knowledge.TIMEOUT_S)
+        error = errors.KnowledgeUnavailable("POST /v1/tickets: no answer")
+        raise error from httpx.ReadTimeout("")
+
+
+def card_and_503(request: httpx.Request) -> httpx.Response:
+    """Answer as a cell whose agent card can be read, and nothing else."""
+    interface = {"url": "http://lead", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "lead", "version": "1", "supportedInterfaces": [interface]}
+    return httpx.Response(200, json=card) if request.method == "GET" else httpx.Response(503)
+
+
+async def test_cell_is_not_silent_because_the_knowledge_service_hangs() -> None:
+    clock = LoopClock()
+    service = HangingKnowledge(clock=clock)
+    transport = httpx.MockTransport(card_and_503)
+    agents = A2aAgents(transport, service, is_leader=lambda: True, clock=clock)
+    reply = await agents.reply_to(asked(0, 0))
+    assert reply.problem == "POST /v1/tickets: no answer"
+    service.is_over = True
+    assert (await agents.reply_to(asked(0, 0))).problem is None
     await agents.close()
 
 

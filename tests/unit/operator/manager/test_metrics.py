@@ -167,6 +167,7 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
     store = MonitoredKnowledge(
         fakes.knowledge,
         fakes.world.sync_state,
+        fakes.clock,
         count_run=metrics.record_run,
         count_extraction=metrics.record_extraction,
     )
@@ -192,7 +193,7 @@ async def test_usage_of_models_is_counted_once_a_run_has_ended():
     fakes = worlds.fake_world()
     metrics = Metrics()
     store = MonitoredKnowledge(
-        fakes.knowledge, fakes.world.sync_state, count_usage=metrics.record_usage
+        fakes.knowledge, fakes.world.sync_state, fakes.clock, count_usage=metrics.record_usage
     )
     used = {"inputTokens": 900, "outputTokens": 60, "turns": 4, "toolCalls": 3}
     run = models.RunIn(namespace="demo", scope="realm:demo", counters=used, cost=0.25)
@@ -212,7 +213,7 @@ async def test_missions_are_timed_from_their_start_to_their_end():
     fakes = worlds.fake_world()
     metrics = Metrics()
     store = MonitoredKnowledge(
-        fakes.knowledge, fakes.world.sync_state, count_run=metrics.record_run
+        fakes.knowledge, fakes.world.sync_state, fakes.clock, count_run=metrics.record_run
     )
     now = fakes.clock.now()
     run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=now)
