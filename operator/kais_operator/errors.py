@@ -14,6 +14,7 @@
         ├── NamespaceTerminating  the namespace is being deleted and accepts no new objects
         ├── Forbidden       RBAC or a quota refuses
         ├── Invalid         the schema or validation refuses
+        ├── TooDeep         the object nests too deeply to be read
         └── ClusterUnavailable    no answer, or 429 and 5xx
             └── PatchUnavailable  the same for a patch that work waits for
 
@@ -112,6 +113,10 @@ class Forbidden(ClusterError):
 
 class Invalid(ClusterError):
     """The API server's schema or validation refuses."""
+
+
+class TooDeep(ClusterError):
+    """The object nests too deeply to be read, until it is made shallower or deleted."""
 
 
 class ClusterUnavailable(ClusterError):

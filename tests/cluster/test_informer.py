@@ -91,7 +91,9 @@ class Memory:
             self.ear.on_watch_event(kind, body, is_deleted=is_deleted)
 
         client = StartedWatches(watching)
-        task = asyncio.create_task(ChildWatches(client, happened).run((self.subject,)))
+        task = asyncio.create_task(
+            ChildWatches(client, happened, self.ear.on_unreadable).run((self.subject,))
+        )
         await client.has_begun.wait()
         await self.sweeper.load(self.subject)
         try:

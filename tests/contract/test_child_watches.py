@@ -14,9 +14,11 @@ from kubernetes.aio.client.configuration import Configuration
 from kais_operator import errors
 from kais_operator.informer import child_watches, watch_client
 from kais_operator.informer.child_watches import ChildWatches
-from kais_operator.informer.list_client import WatchTarget
+from kais_operator.informer.list_client import ObjectVersion, WatchTarget
 from kais_operator.informer.watch_client import WatchClient
 from kais_operator.kubernetes.api_client import ApiClient
+from kais_operator.planning.plan import ObjectRef
+from tests.fakes import deep_json
 
 TARGET = WatchTarget("Pod", "demo", "app.kubernetes.io/managed-by=kais")
 PODS = "/api/v1/namespaces/demo/pods"
@@ -24,7 +26,8 @@ PODS = "/api/v1/namespaces/demo/pods"
 
 def event(type_: str, name: str, version: int) -> bytes:
     metadata = {"name": name, "namespace": "demo", "resourceVersion": str(version)}
-    body = {"kind": "Pod", "metadata": {**metadata, "managedFields": [{"manager": "kubelet"}]}}
+    metadata = {**metadata, "uid": name, "managedFields": [{"manager": "kubelet"}]}
+    body = {"kind": "Pod", "metadata": metadata}
     return json.dumps({"type": type_, "object": body}).encode() + b"\n"
 
 
@@ -38,12 +41,16 @@ class Server:
 
     def __init__(self) -> None:
         self.version = 5
+        self.listed: bytes | None = None
         self.watches: list[dict[str, str]] = []
         self.streams: list[list[bytes | None]] = []
         self.received: list[tuple[str, str, bool]] = []
+        self.skipped: list[tuple[ObjectRef, str]] = []
         self.has_received = asyncio.Event()
 
     async def pods(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query and self.listed is not None:
+            return web.Response(body=self.listed, content_type="application/json")
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": str(self.version)}})
         self.watches.append(dict(request.query))
@@ -58,6 +65,9 @@ class Server:
             else:
                 await response.write(part)
         return response
+
+    def skip(self, change: ObjectVersion) -> None:
+        self.skipped.append((change.ref, change.version))
 
     def receive(self, kind: str, body: dict[str, Any], is_deleted: bool) -> None:
         assert "managedFields" not in body["metadata"]
@@ -95,7 +105,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def watch(api: Server, client: WatchClient, *, events: int) -> None:
     """Watch until so many events were received."""
-    task = asyncio.create_task(ChildWatches(client, api.receive).run((TARGET,)))
+    task = asyncio.create_task(ChildWatches(client, api.receive, api.skip).run((TARGET,)))
     try:
         await api.wait_for(events)
     finally:
@@ -120,6 +130,39 @@ async def test_changes_are_reported_from_the_present_version_on(
             "labelSelector": "app.kubernetes.io/managed-by=kais",
         }
     ]
+
+
+async def test_an_event_of_an_object_that_nests_too_deeply_is_skipped_among_others(
+    server: tuple[Server, WatchClient],
+) -> None:
+    api, client = server
+    deep = deep_json.nest(event("MODIFIED", "deep", 6), deep_json.LEVELS)
+    gone = deep_json.nest(event("DELETED", "deep", 8), deep_json.LEVELS)
+    api.streams = [[deep, event("ADDED", "b", 7)], [gone, None]]
+    await watch(api, client, events=2)
+    assert api.received == [("Pod", "b", False), ("Pod", "deep", True)]
+    assert api.skipped == [(ObjectRef("Pod", "demo", "deep"), "6")]
+    assert [query["resourceVersion"] for query in api.watches] == ["5", "7"]
+
+
+async def test_a_watch_starts_although_the_first_object_nests_too_deeply(
+    server: tuple[Server, WatchClient],
+) -> None:
+    api, client = server
+    page = {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {}}]}
+    api.listed = deep_json.nest(json.dumps(page).encode(), deep_json.LEVELS)
+    api.streams = [[event("ADDED", "a", 6), None]]
+    await watch(api, client, events=1)
+    assert api.received == [("Pod", "a", False)]
+
+
+async def test_the_answer_to_a_call_that_nests_too_deeply_is_an_error_of_the_cluster(
+    server: tuple[Server, WatchClient],
+) -> None:
+    api, client = server
+    api.listed = deep_json.nest(b'{"metadata": {}}', deep_json.LEVELS)
+    with pytest.raises(errors.TooDeep, match=f"GET {PODS}: the object nests deeper than"):
+        await client._api_client.call("GET", PODS)
 
 
 async def test_a_watch_that_ends_resumes_from_the_last_event_or_bookmark(

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kais_operator import errors
-from kais_operator.informer.list_client import WatchTarget
-from kais_operator.informer.watch_client import WatchClient
+from kais_operator.informer.list_client import ObjectVersion, WatchTarget, version_of
+from kais_operator.informer.watch_client import WatchClient, WatchEvent
 from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
@@ -22,14 +22,22 @@ _RETRY_RANGE_S = (0.5, 10.0)
 """The first and the longest delay before a watch that failed is opened again."""
 EventCallback = Callable[[str, Body, bool], None]
 """Takes kind, body, and whether the object was deleted."""
+UnreadableCallback = Callable[[ObjectVersion], None]
+"""Takes the version of an object that nests too deeply."""
 
 
 class ChildWatches:
     """Watches every target; `run` it in a task."""
 
-    def __init__(self, watch_client: WatchClient, on_event: EventCallback) -> None:
+    def __init__(
+        self,
+        watch_client: WatchClient,
+        on_event: EventCallback,
+        on_unreadable: UnreadableCallback,
+    ) -> None:
         self._watch_client = watch_client
         self._on_event = on_event
+        self._on_unreadable = on_unreadable
         self._logged: dict[WatchTarget, str] = {}
 
     async def run(self, targets: Sequence[WatchTarget]) -> None:
@@ -48,8 +56,7 @@ class ChildWatches:
                 async for event in self._watch_client.events(target, version=version):
                     version, retry_s = event.version, shortest_s
                     self._logged.pop(target, None)
-                    if not event.is_bookmark:
-                        self._on_event(target.kind, event.body, event.is_deleted)
+                    self._deliver(target.kind, event)
                 pause_s = shortest_s
             except errors.Expired:
                 version, pause_s = "", shortest_s  # the relists find what changed meanwhile
@@ -57,6 +64,12 @@ class ChildWatches:
                 self._log(target, exc)
                 pause_s, retry_s = retry_s, min(retry_s * 2, longest_s)
             await asyncio.sleep(pause_s)
+
+    def _deliver(self, kind: str, event: WatchEvent) -> None:
+        if not event.is_readable:
+            self._on_unreadable(version_of(kind, event.body))
+        elif not event.is_bookmark:
+            self._on_event(kind, event.body, event.is_deleted)
 
     def _log(self, target: WatchTarget, exc: errors.ClusterError) -> None:
         """Log why a watch ended; an error that repeats is logged once."""

@@ -2,17 +2,25 @@
 
 watches of kopf ──> on_watch_event ────────┐
 lists, relists ──> on_listed, on_list_end ─┴─> Cache, WatchHealth -> on_change
+all of them ──> on_unreadable ──> a warning
 """
 
 from __future__ import annotations
 
+import logging
+from collections import OrderedDict
 from collections.abc import Callable
 
 from kais_operator.informer import watch_targets
 from kais_operator.informer.cache import Cache
+from kais_operator.informer.list_client import ObjectVersion
 from kais_operator.informer.watch_health import WatchHealth
-from kais_operator.planning.plan import Body
+from kais_operator.kubernetes import object_json
+from kais_operator.planning.plan import Body, ObjectRef
 
+logger = logging.getLogger(__name__)
+
+_MAX_UNREADABLE = 10_000  # arbitrary; beyond it a warning is repeated by each relist
 ChangeCallback = Callable[[str, Body, bool], None]
 """Takes kind, body, and whether the object was deleted."""
 
@@ -24,6 +32,7 @@ class EventHandler:
         self._cache = cache
         self._watch_health = watch_health
         self._on_change = on_change
+        self._unreadable: OrderedDict[ObjectRef, str] = OrderedDict()
 
     def on_listed(self, kind: str, body: Body) -> None:
         """Take in an object, and report it unless a watch or list delivered this version before.
@@ -39,6 +48,23 @@ class EventHandler:
         self._cache.put(body, is_confirmed=True)
         if not was_confirmed:
             self._on_change(kind, body, False)
+
+    def on_unreadable(self, change: ObjectVersion) -> None:
+        """Skip a version of an object that nests too deeply, with one warning.
+
+        The cache keeps an earlier version. An object that nobody can read was not deleted.
+        """
+        if self.is_unreadable(change):
+            return
+        logger.warning("%s %s; it is skipped until then", change.ref, object_json.TOO_DEEP)
+        self._unreadable[change.ref] = change.version
+        self._unreadable.move_to_end(change.ref)
+        if len(self._unreadable) > _MAX_UNREADABLE:
+            self._unreadable.popitem(last=False)
+
+    def is_unreadable(self, change: ObjectVersion) -> bool:
+        """Return whether this version was skipped."""
+        return self._unreadable.get(change.ref) == change.version
 
     def on_list_end(
         self, kind: str, namespace: str | None, *, uids: set[str], version: str

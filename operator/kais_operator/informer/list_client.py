@@ -7,19 +7,18 @@ of the remaining fields are decoded.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import msgspec
 
 from kais.resources.base import API_GROUP
 from kais_operator import errors
-from kais_operator.kubernetes import api_paths
+from kais_operator.kubernetes import api_paths, object_json
 from kais_operator.kubernetes.api_client import JSON, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 
-_T = TypeVar("_T")
 PAGE_SIZE = 250
 _METADATA_PAGE_SIZE = 500
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -72,24 +71,12 @@ class _Item(msgspec.Struct):
     metadata: _Metadata
 
 
-class _ListMetadata(msgspec.Struct, rename={"following": "continue"}):
-    resourceVersion: str = ""  # noqa: N815 (as the API has it)
-    following: str = ""
-
-
 class _Page(msgspec.Struct):
-    metadata: _ListMetadata
+    metadata: object_json.ListMetadata
     items: list[_Item] | None = None
 
 
-class _FullPage(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[msgspec.Raw] | None = None
-
-
 _DECODER = msgspec.json.Decoder(_Page)
-_FULL_DECODER = msgspec.json.Decoder(_FullPage)
-_ITEM_DECODER = msgspec.json.Decoder(dict[str, Any])
 
 
 class ListClient:
@@ -98,9 +85,12 @@ class ListClient:
     def __init__(self, api_client: ApiClient) -> None:
         self._api_client = api_client
 
-    async def pages(self, target: WatchTarget) -> AsyncIterator[tuple[Iterator[Body], str]]:
+    async def pages(
+        self, target: WatchTarget
+    ) -> AsyncIterator[tuple[Iterator[Body | ObjectVersion], str]]:
         """Yield whole objects page by page, each page with the version of the list.
 
+        Of an object that nests too deeply to be read, only its name and version are yielded.
         The objects of a page are decoded one at a time, as they are read: as dicts, all of them
         take 18 times the size of the page, and much of that would stay in the process.
         """
@@ -108,8 +98,9 @@ class ListClient:
         query = _query(target, PAGE_SIZE)
         while True:
             content = await self._api_client.get_bytes(path, query=query, accept=JSON)
-            page = _decode(_FULL_DECODER, content, path=path)
-            yield _bodies(target.kind, page.items or (), path=path), page.metadata.resourceVersion
+            with decoding_list(path):
+                page = object_json.decode_page(content)
+            yield _objects(target.kind, page.items or (), path=path), page.metadata.resourceVersion
             if not page.metadata.following:
                 return
             query["continue"] = page.metadata.following
@@ -121,40 +112,58 @@ class ListClient:
         objects: list[ObjectVersion] = []
         while True:
             content = await self._api_client.get_bytes(path, query=query, accept=_METADATA_ONLY)
-            page = _decode(_DECODER, content, path=path)
-            for item in page.items or ():
-                metadata = item.metadata
-                ref = ObjectRef(target.kind, metadata.namespace, metadata.name)
-                objects.append(
-                    ObjectVersion(
-                        ref, metadata.uid, metadata.resourceVersion, _is_controlled(metadata)
-                    )
-                )
+            with decoding_list(path):
+                page = object_json.decode(_DECODER, content)
+            objects.extend(_version(target.kind, item.metadata) for item in page.items or ())
             if not page.metadata.following:
                 return ObjectVersions(page.metadata.resourceVersion, tuple(objects))
             query["continue"] = page.metadata.following
 
     async def read(self, ref: ObjectRef) -> Body | None:
-        """Read an object from the API server; None if it does not exist."""
+        """Read an object from the API server; None if it does not exist.
+
+        Raises:
+            TooDeep: It nests too deeply.
+        """
         try:
             return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
 
 
-def _decode(decoder: msgspec.json.Decoder[_T], content: bytes | msgspec.Raw, *, path: str) -> _T:
+@contextlib.contextmanager
+def decoding_list(path: str) -> Iterator[None]:
+    """Turn what decoders raise into ClusterUnavailable."""
     try:
-        return decoder.decode(content)
+        yield
     except msgspec.DecodeError as exc:
         raise errors.ClusterUnavailable(f"GET {path}: the answer is no list: {exc}") from exc
 
 
-def _bodies(kind: str, items: Sequence[msgspec.Raw], *, path: str) -> Iterator[Body]:
+def _objects(
+    kind: str, items: Sequence[msgspec.Raw], *, path: str
+) -> Iterator[Body | ObjectVersion]:
     """Decode the objects of a list, which have no apiVersion and kind of their own."""
     type_meta = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
     for item in items:
-        body: Body = _decode(_ITEM_DECODER, item, path=path)
-        yield {**type_meta, **body}
+        with decoding_list(path):
+            body, is_readable = object_json.decode_object(item)
+        full_body = {**type_meta, **body}
+        yield full_body if is_readable else version_of(kind, full_body)
+
+
+def version_of(kind: str, body: Body) -> ObjectVersion:
+    """Return the name and version of an object."""
+    return _version(kind, msgspec.convert(body["metadata"], _Metadata))
+
+
+def _version(kind: str, metadata: _Metadata) -> ObjectVersion:
+    return ObjectVersion(
+        ObjectRef(kind, metadata.namespace, metadata.name),
+        metadata.uid,
+        metadata.resourceVersion,
+        _is_controlled(metadata),
+    )
 
 
 def _is_controlled(metadata: _Metadata) -> bool:

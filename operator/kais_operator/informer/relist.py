@@ -18,6 +18,7 @@ from kais_operator import errors
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.event_handler import EventHandler
 from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
+from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +62,16 @@ class Relister:
         async with self._list_slots:
             async for items, version in self._list_client.pages(target):  # noqa: B007 (the last counts)
                 for item in items:
-                    uids.add(item["metadata"]["uid"])
-                    self._event_handler.on_listed(target.kind, item)
+                    uids.add(self._take_in(target.kind, item))
         self._event_handler.on_list_end(target.kind, target.namespace, uids=uids, version=version)
+
+    def _take_in(self, kind: str, item: Body | ObjectVersion) -> str:
+        """Report an object of a list, and return its UID."""
+        if isinstance(item, ObjectVersion):
+            self._event_handler.on_unreadable(item)
+            return item.uid
+        self._event_handler.on_listed(kind, item)
+        return str(item["metadata"]["uid"])
 
     async def verify(self, target: WatchTarget) -> None:
         """Compare the cache with the cluster by versions, and report what no watch reported.
@@ -99,11 +107,16 @@ class Relister:
             version
             for version in expected
             if not self._cache.has_version(version.ref, version.version)
+            and not self._event_handler.is_unreadable(version)
         )
 
     async def _refetch(self, change: ObjectVersion) -> None:
         async with self._list_slots:
-            body = await self._list_client.read(change.ref)
+            try:
+                body = await self._list_client.read(change.ref)
+            except errors.TooDeep:
+                self._event_handler.on_unreadable(change)
+                return
         if body is not None and self._cache.is_watched(body) and not self._cache.is_confirmed(body):
             logger.warning("%s: no watch reported its change; read it", change.ref)
             self._event_handler.on_listed(change.ref.kind, body)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from kais_operator import errors
-from kais_operator.informer.list_client import WatchTarget
-from kais_operator.kubernetes import api_errors, api_paths
-from kais_operator.kubernetes.api_client import ApiClient
+from kais_operator.informer.list_client import WatchTarget, decoding_list
+from kais_operator.kubernetes import api_errors, api_paths, object_json
+from kais_operator.kubernetes.api_client import JSON, ApiClient
 from kais_operator.planning.plan import Body
 
 IDLE_TIMEOUT_S = 75.0
@@ -25,11 +24,15 @@ _SERVER_TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change of an object; a bookmark has only the version to resume from."""
+    """One change of an object; a bookmark has only the version to resume from.
+
+    An object that is not readable nests too deeply, so parts of its body are missing.
+    """
 
     body: Body
     is_deleted: bool = False
     is_bookmark: bool = False
+    is_readable: bool = True
 
     @property
     def version(self) -> str:
@@ -39,7 +42,7 @@ class WatchEvent:
 
 class _Event(msgspec.Struct):
     type: str
-    object: dict[str, Any]
+    object: msgspec.Raw
 
 
 _DECODER = msgspec.json.Decoder(_Event)
@@ -54,8 +57,9 @@ class WatchClient:
     async def current_version(self, target: WatchTarget) -> str:
         """Return the version that a list of the target has now."""
         path = api_paths.collection(target.kind, target.namespace)
-        page = await self._api_client.call("GET", path, query={"limit": "1"})
-        return str(page["metadata"]["resourceVersion"])
+        content = await self._api_client.get_bytes(path, query={"limit": "1"}, accept=JSON)
+        with decoding_list(path):
+            return object_json.decode_page(content).metadata.resourceVersion
 
     async def events(self, target: WatchTarget, *, version: str) -> AsyncIterator[WatchEvent]:
         """Yield the changes after a version, until the API server ends the watch.
@@ -84,13 +88,18 @@ class WatchClient:
 
 def _parse(line: bytes, *, operation: str) -> WatchEvent:
     try:
-        event = _DECODER.decode(line)
+        event = object_json.decode(_DECODER, line)
+        body, is_readable = object_json.decode_object(event.object)
     except msgspec.DecodeError as exc:
         raise errors.ClusterUnavailable(f"{operation}: the answer is no event: {exc}") from exc
     if event.type == "ERROR":
-        code = event.object.get("code", 0)
-        raise api_errors.from_status(code, msgspec.json.encode(event.object), operation=operation)
-    event.object.get("metadata", {}).pop("managedFields", None)
+        code = body.get("code", 0)
+        raise api_errors.from_status(code, bytes(event.object), operation=operation)
+    body.get("metadata", {}).pop("managedFields", None)
+    is_deleted = event.type == "DELETED"
     return WatchEvent(
-        event.object, is_deleted=event.type == "DELETED", is_bookmark=event.type == "BOOKMARK"
+        body,
+        is_deleted=is_deleted,
+        is_bookmark=event.type == "BOOKMARK",
+        is_readable=is_readable or is_deleted,
     )

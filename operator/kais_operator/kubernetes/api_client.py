@@ -22,7 +22,7 @@ from kubernetes.aio.config import kube_config
 from msgspec import DecodeError, json
 
 from kais_operator import errors
-from kais_operator.kubernetes import api_errors, api_paths
+from kais_operator.kubernetes import api_errors, api_paths, object_json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -115,14 +115,18 @@ class ApiClient:
         ) as response:
             try:
                 content = await response.read()
-                content_object: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
+                answer, is_readable = (
+                    object_json.decode_object(content) if content else (_NO_CONTENT, True)
+                )
             except DecodeError as exc:
                 raise errors.ClusterUnavailable(
                     f"{operation}: the answer is not JSON: {exc}"
                 ) from exc
             except api_errors.CONNECTION as exc:
                 raise api_errors.translate(exc, operation=operation) from exc
-        return content_object
+        if not is_readable:
+            raise errors.TooDeep(f"{operation}: the object {object_json.TOO_DEEP}")
+        return answer
 
     async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
         """Send one request for another representation, and return its bytes.

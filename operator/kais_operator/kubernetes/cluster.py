@@ -6,16 +6,18 @@ the election does. Field managers: `kais-operator` for children, `kais-operator-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
+
+from msgspec import DecodeError
 
 from kais import labels as names
 from kais.scopes import Scope
 from kais_operator import errors
-from kais_operator.kubernetes import api_paths, managed_fields
+from kais_operator.kubernetes import api_paths, managed_fields, object_json
 from kais_operator.kubernetes.account_index import AccountIndex
-from kais_operator.kubernetes.api_client import APPLY_PATCH, MERGE_PATCH, ApiClient
+from kais_operator.kubernetes.api_client import APPLY_PATCH, JSON, MERGE_PATCH, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Clock
 
@@ -52,14 +54,16 @@ class ApiCluster:
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
     ) -> Sequence[Body]:
-        """List objects of one kind, in pages; items get their kind, as single objects have it."""
+        """List objects of one kind, in pages; items get their kind, as single objects have it.
+
+        Objects that nest too deeply are left out; the lists of the informer report them.
+        """
         query = {"limit": _PAGE} | ({"labelSelector": labels} if labels else {})
         path = api_paths.collection(kind, namespace)
         items: list[Body] = []
         while True:
-            page = await self._api_client.call("GET", path, query=query)
-            items.extend(page.get("items") or [])
-            continue_token = page.get("metadata", {}).get("continue")
+            page, continue_token = await self._page(path, query)
+            items.extend(page)
             if not continue_token:
                 break
             query["continue"] = continue_token
@@ -144,8 +148,8 @@ class ApiCluster:
         selector = f"involvedObject.uid={uid},involvedObject.name={ref.name}"
         query = {"limit": _PAGE, "fieldSelector": selector}
         path = api_paths.collection("Event", ref.namespace)
-        page = await self._api_client.call("GET", path, query=query)
-        return sorted(page.get("items") or [], key=_last_seen)
+        page, _ = await self._page(path, query)
+        return sorted(page, key=_last_seen)
 
     async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
@@ -175,6 +179,16 @@ class ApiCluster:
             "reportingInstance": "",
         }
         await self._write("POST", api_paths.collection("Event", namespace), body=body)
+
+    async def _page(self, path: str, query: Mapping[str, str]) -> tuple[Sequence[Body], str]:
+        """Return the readable objects of a page, and the token of the next one."""
+        content = await self._api_client.get_bytes(path, query=query, accept=JSON)
+        try:
+            page = object_json.decode_page(content)
+            items = [object_json.decode_object(item) for item in page.items or ()]
+        except DecodeError as exc:
+            raise errors.ClusterUnavailable(f"GET {path}: the answer is no list: {exc}") from exc
+        return [body for body, is_readable in items if is_readable], page.metadata.following
 
     async def _write(self, method: str, path: str, **request: Any) -> Body:
         if not self._is_leader():

@@ -222,7 +222,11 @@ class LeaderSession:
             Relister(dependencies.list_client, dependencies.cache, self._event_handler).run(
                 self._targets
             ),
-            ChildWatches(dependencies.watch_client, self._on_child_event).run(
+            ChildWatches(
+                dependencies.watch_client,
+                self._on_child_event,
+                self._event_handler.on_unreadable,
+            ).run(
                 tuple(
                     watch_targets.child_watches(
                         self._namespaces, operator_namespace=self._operator_namespace

@@ -17,6 +17,7 @@ from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchT
 from kais_operator.informer.relist import Relister
 from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import ObjectRef
+from tests.fakes import deep_json
 from tests.fakes.clock import FakeClock
 from tests.fakes.simulated_time import SimulatedTimeLoop
 
@@ -41,12 +42,15 @@ class Server:
         self.cells = list(cells)
         self.refusals: list[Exception] = []
         self.asked: list[str] = []
+        self.deep_names: set[str] = set()
 
     def has(self, version: str, *cells: dict[str, Any]) -> None:
         self.version, self.cells = version, list(cells)
 
     async def call(self, method: str, path: str) -> dict[str, Any]:
         self._note(path.rpartition("/")[2])
+        if path.rpartition("/")[2] in self.deep_names:
+            raise errors.TooDeep(path)
         for first_cell in self.cells:
             if path.endswith(f"/demo/cells/{first_cell['metadata']['name']}"):
                 return {"apiVersion": "kais.io/v1", "kind": "Cell", **first_cell}
@@ -55,12 +59,21 @@ class Server:
     async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
         if "as=PartialObjectMetadataList" not in accept:
             self._note(path.rpartition("/")[2])
-            return json.encode({"metadata": {"resourceVersion": self.version}, "items": self.cells})
+            return self._encode(
+                {"metadata": {"resourceVersion": self.version}, "items": self.cells}
+            )
         self._note("marks")
         first = int(query.get("continue", 0))
         following = str(first + 1) if first + 1 < len(self.cells) else ""
         metadata = {"resourceVersion": self.version, "continue": following}
-        return json.encode({"metadata": metadata, "items": self.cells[first : first + 1]})
+        return self._encode({"metadata": metadata, "items": self.cells[first : first + 1]})
+
+    def _encode(self, page: dict[str, Any]) -> bytes:
+        """Encode a page; the metadata of deep cells nest, as their managed fields do."""
+        content = json.encode(page)
+        for name in self.deep_names:
+            content = deep_json.nest(content, deep_json.LEVELS, before=f'"name":"{name}"'.encode())
+        return content
 
     def _note(self, request: str) -> None:
         self.asked.append(request)
@@ -131,6 +144,48 @@ async def test_a_watch_that_is_only_late_is_not_overtaken(monkeypatch):
     await sweeping_now
     assert announcement.told == ["a", "a"]
     assert server.asked == ["cells", "marks"]
+
+
+async def test_a_cell_that_nests_too_deeply_is_skipped_with_one_warning(caplog):
+    server = Server("5", cell("a", "1"), cell("deep", "2"), cell("z", "3"))
+    server.deep_names.add("deep")
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    await announcement.sweeper.verify(CELLS)
+    await announcement.sweeper.load(CELLS)
+    assert announcement.names() == announcement.told == ["a", "z"]
+    warning = "Cell/demo/deep nests deeper than 500 levels: make it shallower or delete it"
+    assert [warning in r.getMessage() for r in caplog.records] == [True]
+    assert server.asked.count("deep") == 0, "a relist reads no object that was skipped"
+
+
+async def test_a_cell_that_became_too_deep_is_kept_as_it_was_and_read_when_it_is_shallow(caplog):
+    server = Server("5", cell("a", "1"))
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    server.deep_names.add("a")
+    server.has("9", cell("a", "8"))
+    await announcement.sweeper.verify(CELLS)
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.told == ["a"], "neither changed nor deleted"
+    assert announcement.cache.version(ObjectRef("Cell", "demo", "a")) == "1"
+    assert caplog.text.count("Cell/demo/a nests deeper than") == 1
+    server.deep_names.clear()
+    server.has("12", cell("a", "11"))
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.told == ["a", "a"]
+
+
+async def test_a_cell_that_became_too_deep_is_reported_when_it_is_deleted():
+    server = Server("5", cell("a", "1"), cell("deleted", "2"))
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    server.deep_names = {"a", "deleted"}
+    deleted = cell("deleted", "9")
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    server.has("9", deleted)
+    await announcement.sweeper.load(CELLS)
+    assert announcement.told == ["a", "deleted", "deleted", "a gone"]
 
 
 async def test_our_own_write_is_told_when_its_event_was_missed():
