@@ -9,6 +9,10 @@ from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Status, message_column, reason_column
 from kais.resources.field_types import Bool, Int, Line, Name, Reference, Segment, Tree
 
+MAX_TTL_S = 2**31 - 1
+"""The longest time to live that the API server accepts, 68 years; a longer one that was stored
+before this rule is read as this."""
+
 
 class UpdatePolicy(StrEnum):
     """Whether an existing instance gets new revisions."""
@@ -88,6 +92,7 @@ class BlueprintInstanceSpec(Model):
         default=None,
         ge=0,
         description="Seconds after the end of the run until the instance is deleted.",
+        json_schema_extra={"maximum": MAX_TTL_S},
     )
     after_mission: AfterMission | None = Field(
         default=None, description="Treatment of the cells after the mission. Default: ScaleDown."

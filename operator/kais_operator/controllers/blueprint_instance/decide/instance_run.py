@@ -16,7 +16,7 @@ from kais import conditions, labels, names, parameters, scopes, trace_context
 from kais.blueprint_rendering import Rendered
 from kais.conditions import ConditionType, Reason
 from kais.outcomes import Outcome
-from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
+from kais.resources.blueprint_instance import MAX_TTL_S, BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint_instance.decide import child_manifests
 from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
@@ -219,7 +219,7 @@ def expires_at(
         return None
     at = ((mission or {}).get("status") or {}).get("finishedAt")
     start = datetime.fromisoformat(at) if at else finished.last_transition_time
-    return start + timedelta(seconds=ttl_s)
+    return start + timedelta(seconds=min(ttl_s, MAX_TTL_S))
 
 
 def _annotations(mission: Body | None) -> Mapping[str, str]:

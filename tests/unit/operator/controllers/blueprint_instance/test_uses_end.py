@@ -1,5 +1,6 @@
 """How a use ends: by its mission, by itself, or without one; and what is known of it then."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -161,6 +162,17 @@ async def test_a_finished_use_deletes_itself_when_its_time_has_come() -> None:
     assert fake.cluster.refs("BlueprintInstance") == []
     fake.cluster.collect_garbage()
     assert fake.cluster.refs("Formation") == []
+
+
+@pytest.mark.parametrize("ttl_s", [2**31 - 1, 2**31, 10**12, 2**63 - 1])
+async def test_a_use_with_a_time_to_live_beyond_any_calendar_finishes_and_stays(ttl_s) -> None:
+    fake = await world(blueprints.instance(ttlSecondsAfterFinished=ttl_s))
+    await settle(fake)
+    end(fake, "Succeeded")
+    plan = await fake.settle(blueprint_instance.CONTROLLER, REF)
+    assert plan is not None
+    assert plan.requeue_after == timedelta(seconds=2**31 - 1)
+    assert status(fake)["phase"] == "Succeeded"
 
 
 @pytest.mark.parametrize(
