@@ -13,6 +13,7 @@ taken the name. The object with that name is
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -325,14 +326,17 @@ _QUANTITIES = ("sizeLimit", "divisor")
 
 
 def _is_same_amount(desired: Any, live: Any) -> bool:
-    is_quantity = all(isinstance(value, int | str) for value in (desired, live))
-    return quantities.is_equal(desired, live) if is_quantity else _contains(desired, live)
+    """Compare quantities; other values, as in the settings of a tool, are compared as they are."""
+    if desired != live and all(isinstance(value, int | str) for value in (desired, live)):
+        with contextlib.suppress(ValueError):
+            return quantities.is_equal(desired, live)
+    return _contains(desired, live)
 
 
 def _contains_amounts(desired: Mapping[str, Any], live: Any) -> bool:
     live_amounts = live if isinstance(live, Mapping) else {}
     return all(
-        name in live_amounts and quantities.is_equal(amount, live_amounts[name])
+        name in live_amounts and _is_same_amount(amount, live_amounts[name])
         for name, amount in desired.items()
     )
 

@@ -244,6 +244,36 @@ def test_differences(expected: Body, is_different: bool) -> None:
     assert children.differs(EXPECTED, expected) is is_different
 
 
+SETTINGS = {
+    "a text as a limit": ({"limits": {"scope": "team"}}, {"limits": {"scope": "others"}}),
+    "a text as a request": ({"requests": {"a": "team"}}, {"requests": {"a": "1"}}),
+    "a text as a size": ({"sizeLimit": "large"}, {"sizeLimit": "1Gi"}),
+    "an empty text as a divisor": ({"divisor": ""}, {"divisor": "1"}),
+    "a truth value": ({"divisor": True}, {"divisor": False}),
+    "a tree": ({"limits": {"scope": {"is": ["team"]}}}, {"limits": {"scope": {"is": []}}}),
+    "a list": ({"limits": {"scope": ["team"]}}, {"limits": {"scope": "team"}}),
+}
+
+
+@pytest.mark.parametrize(("config", "edited"), SETTINGS.values(), ids=SETTINGS)
+def test_settings_of_a_tool_that_are_named_like_quantities_are_compared_as_they_are(
+    config: Body, edited: Body
+) -> None:
+    cell, edited_cell = (
+        {"spec": {"mind": {"tools": [{"name": "search", "config": settings}]}}}
+        for settings in (config, edited)
+    )
+    with_default = {"spec": {**cell["spec"], "replicas": 1}}
+    assert not children.differs(cell, with_default)
+    assert children.differs(cell, edited_cell)
+
+
+def test_another_spelling_of_a_quantity_is_no_difference() -> None:
+    resources = {"resources": {"limits": {"cpu": "0.5"}, "requests": {"cpu": 1}}}
+    stored = {"resources": {"limits": {"cpu": "500m"}, "requests": {"cpu": "1"}}}
+    assert not children.differs(resources, {**stored, "divisor": "1"})
+
+
 def test_what_is_taken_out_of_a_child_changes_its_hash() -> None:
     initial_state, final_state = desired(more="x"), desired()
     assert children.differs(final_state, initial_state)
