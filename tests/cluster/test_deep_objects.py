@@ -39,10 +39,10 @@ def create(cluster: Cluster, body: dict[str, Any]) -> None:
     cluster.kubectl("create", "--raw", path, "-f", "-", stdin=text)
 
 
-def is_served(cluster: Cluster, name: str) -> bool:
-    """Return whether an instance has a status with a condition."""
+def is_served(cluster: Cluster, name: str, kind: str = "blueprintinstances") -> bool:
+    """Return whether an object has a status with a condition; a list would be too deep here."""
     path = "jsonpath={.status.conditions}"
-    return bool(cluster.kubectl("get", "blueprintinstances", name, "-o", path))
+    return bool(cluster.kubectl("get", kind, name, "-o", path))
 
 
 def test_an_object_that_nests_too_deeply_stops_no_other(cluster: Cluster, start: Start) -> None:
@@ -59,6 +59,10 @@ def test_an_object_that_nests_too_deeply_stops_no_other(cluster: Cluster, start:
             lambda ref=ref: f"{ref} nests deeper than" in operator.log.read_text(),
             subject=f"a warning about {ref}",
         )
+    create(cluster, blueprint("later"))
+    wait_for(
+        lambda: is_served(cluster, "later", "blueprints"), subject="another Blueprint is served"
+    )
     operator.end()
     restarted = start(name="restarted")
     restarted.wait_ready()
@@ -69,3 +73,4 @@ def test_an_object_that_nests_too_deeply_stops_no_other(cluster: Cluster, start:
     wait_for(lambda: is_served(cluster, "deep"), subject="its successor is served")
     log = restarted.log.read_text()
     assert log.count(f"BlueprintInstance/{cluster.namespace}/deep nests deeper than") == 1
+    assert "kopf's watches ended" not in operator.log.read_text() + log

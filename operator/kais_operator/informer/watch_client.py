@@ -40,14 +40,6 @@ class WatchEvent:
         return str(self.body["metadata"]["resourceVersion"])
 
 
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_DECODER = msgspec.json.Decoder(_Event)
-
-
 class WatchClient:
     """Watches through an API client; every method raises ClusterError."""
 
@@ -88,7 +80,7 @@ class WatchClient:
 
 def _parse(line: bytes, *, operation: str) -> WatchEvent:
     try:
-        event = object_json.decode(_DECODER, line)
+        event = object_json.decode_event(line)
         body, is_readable = object_json.decode_object(event.object)
     except msgspec.DecodeError as exc:
         raise errors.ClusterUnavailable(f"{operation}: the answer is no event: {exc}") from exc

@@ -41,9 +41,19 @@ class Page(msgspec.Struct):
 
     metadata: ListMetadata
     items: list[msgspec.Raw] | None = None
+    apiVersion: str = ""  # noqa: N815 (as the API has it)
+    kind: str = ""
+
+
+class RawEvent(msgspec.Struct):
+    """A watch event with its object as JSON."""
+
+    type: str
+    object: msgspec.Raw
 
 
 _PAGE_DECODER = msgspec.json.Decoder(Page)
+_EVENT_DECODER = msgspec.json.Decoder(RawEvent)
 
 
 def decode_page(content: bytes) -> Page:
@@ -53,6 +63,27 @@ def decode_page(content: bytes) -> Page:
         DecodeError: It is no list.
     """
     return decode(_PAGE_DECODER, content)
+
+
+def decode_event(line: bytes) -> RawEvent:
+    """Decode a watch event.
+
+    Raises:
+        DecodeError: It is no event.
+    """
+    return decode(_EVENT_DECODER, line)
+
+
+def readable_event(line: bytes) -> bytes:
+    """Return a watch event, or a bookmark in place of one whose object nests too deeply."""
+    if not _is_too_deep(line):
+        return line
+    event = decode_event(line)
+    body, is_readable = decode_object(event.object)
+    if is_readable or event.type == "DELETED":
+        return msgspec.json.encode({"type": event.type, "object": body})
+    metadata = {"resourceVersion": body["metadata"]["resourceVersion"]}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": metadata}})
 
 
 def decode_object(content: bytes | msgspec.Raw) -> tuple[Body, bool]:

@@ -16,12 +16,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import aiohttp
 import kopf
 import uvloop
 
 from kais import labels
 from kais_operator.informer import watch_targets
 from kais_operator.kubernetes import api_paths
+from kais_operator.kubernetes.readable_responses import ReadableResponse
 from kais_operator.kubernetes.watch_credentials import Credentials
 from kais_operator.planning.plan import Body
 
@@ -106,8 +108,8 @@ def build_registry(
     for kind in WATCHED_KINDS:
         _register(registry, kind, scope, on_event)
 
-    async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return _connection_info(await login())
+    async def log_in(**_: Any) -> kopf.AiohttpSession:
+        return _open_session(await login())
 
     kopf.on.login(registry=registry, id="login")(log_in)
     return registry
@@ -207,6 +209,21 @@ def _resource(kind: str) -> tuple[str, str, str]:
     resource = api_paths.RESOURCES[kind]
     group, _, version = resource.api_version.rpartition("/")
     return group, version, resource.plural
+
+
+def _open_session(login: Credentials) -> kopf.AiohttpSession:
+    """Open a session as kopf does, whose responses lack what nests too deeply.
+
+    kopf would end at such an object, and again at each restart.
+    """
+    connection_info = _connection_info(login)
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=connection_info.as_ssl_context()),
+        headers=connection_info.as_http_headers(),
+        proxy=connection_info.proxy_url,
+        response_class=ReadableResponse,
+    )
+    return kopf.AiohttpSession(server=login.server, aiohttp_session=session)
 
 
 def _connection_info(login: Credentials) -> kopf.ConnectionInfo:

@@ -356,3 +356,12 @@ def test_the_outbox_is_held_where_the_operator_is():
     ]
     assert ("ConfigMap", "o") in expected
     assert len(expected) == 2 * 14 + 1
+
+
+def test_the_memory_of_skipped_objects_is_bounded(monkeypatch):
+    monkeypatch.setattr(event_handler, "_MAX_UNREADABLE", 2)
+    ear = Heard(Server("1")).ear
+    skipped = [ObjectVersion(ObjectRef("Cell", "demo", name), name, "1") for name in "abc"]
+    for change in skipped:
+        ear.on_unreadable(change)
+    assert [ear.is_unreadable(change) for change in skipped] == [False, True, True]
