@@ -16,7 +16,8 @@
         ├── Invalid         the schema or validation refuses
         ├── TooDeep         the object nests too deeply to be read
         └── ClusterUnavailable    no answer, or 429 and 5xx
-            └── PatchUnavailable  the same for a patch that work waits for
+            ├── WriteFailed       the API server answered a write with 5xx
+            └── PatchUnavailable  any of these for a patch that work waits for
 
 A user's mistake is never an error here: decisions turn it into a condition.
 """
@@ -123,8 +124,12 @@ class ClusterUnavailable(ClusterError):
     """No answer, or one that says to try later."""
 
 
+class WriteFailed(ClusterUnavailable):
+    """The API server answered a write with 5xx, as it does if an admission webhook is away."""
+
+
 class PatchUnavailable(ClusterUnavailable):
-    """The same for a patch that work waits for; an admission webhook that is away answers so."""
+    """A patch that work waits for failed, for any of these reasons."""
 
 
 def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:

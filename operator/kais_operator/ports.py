@@ -18,6 +18,7 @@ from kais.scopes import Scope
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.container_results import Log, Process
+from kais_operator.planning.failed_write import FailedWrite
 from kais_operator.planning.plan import AgentCall, Body, ObjectRef, RunInContainer, SendMessage
 from knowledge_client import models
 
@@ -316,7 +317,7 @@ class KnowledgeSyncState(Protocol):
 
 
 class WriteRefusals(Protocol):
-    """Why the API server refused what a reconcile wrote, by the key of the reconcile.
+    """Why the API server did not write what a reconcile wrote, by the key of the reconcile.
 
     In memory only, for one leader session: the next leader tries the write once more.
     """
@@ -325,7 +326,12 @@ class WriteRefusals(Protocol):
         """Return why the last reconcile's writes were refused; None when they were accepted."""
         ...
 
+    def failure(self, key: ObjectRef) -> FailedWrite | None:
+        """Return the failures since the last writes that were accepted or refused."""
+        ...
+
     def note(self, key: ObjectRef, message: str) -> None: ...
+    def note_failure(self, key: ObjectRef, message: str, *, at: datetime) -> None: ...
     def forget(self, key: ObjectRef) -> None: ...
     def clear(self) -> None: ...
 

@@ -262,7 +262,10 @@ class ApiClient:
         async with response:
             if response.status >= _FIRST_ERROR_STATUS:
                 raise api_errors.from_status(
-                    response.status, await _error_body(response), operation=operation
+                    response.status,
+                    await _error_body(response),
+                    operation=operation,
+                    is_write=method != "GET",
                 )
             yield response
 

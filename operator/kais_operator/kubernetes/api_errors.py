@@ -20,13 +20,21 @@ _STATUS_GONE = 410  # a continued list is too old, so it starts over
 _STATUS_NOT_FOUND = 404
 _STATUS_FORBIDDEN = 403
 _STATUS_CONFLICT = 409
+_FIRST_SERVER_ERROR = 500
 
 
-def from_status(status: int, body: bytes, *, operation: str) -> errors.ClusterError:
-    """Return the error for a status of 300 and above; the message is that of the Status object."""
+def from_status(
+    status: int, body: bytes, *, operation: str, is_write: bool = False
+) -> errors.ClusterError:
+    """Return the error for a status of 300 and above; the message is that of the Status object.
+
+    A 5xx without a Status object is from a proxy whose API server does not answer.
+    """
     answer = _status_object(body)
     message = f"{operation}: {answer.get('message') or f'the API server answered {status}'}"
-    if status in _TRY_LATER or status >= 500:  # noqa: PLR2004 (server errors)
+    if is_write and status >= _FIRST_SERVER_ERROR and answer.get("kind") == "Status":
+        return errors.WriteFailed(message)
+    if status in _TRY_LATER or status >= _FIRST_SERVER_ERROR:
         return errors.ClusterUnavailable(message)
     return _refusal(status, answer)(message)
 

@@ -50,6 +50,13 @@ RELEASE_DELAY_S = 0.1
 of their own, and children come before their parents."""
 MAX_BUSY_ITERATIONS = 20
 """After this many iterations in a row with something to do, a key is slowed down."""
+_REPORTED_ERRORS = (
+    errors.Forbidden,
+    errors.Invalid,
+    errors.WriteFailed,
+    errors.PatchUnavailable,
+)
+"""Errors of writes that a condition of the object reports."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,7 @@ class Reconciler:
         plan = controller.decide(observation.observed, self._world.clock.now())
         try:
             result = await executor.execute(plan, self._world)
-        except (errors.Forbidden, errors.Invalid, errors.PatchUnavailable) as exc:
+        except _REPORTED_ERRORS as exc:
             await self._write_refusal(key, observation, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
         self._world.write_refusals.forget(key)
@@ -340,15 +347,19 @@ class Reconciler:
     ) -> None:
         """Note a refusal, and report it on the object.
 
-        A server that does not answer once may only be busy: that is reported if it happens again.
+        A server that fails once may only be busy: that is reported if it happens again.
         """
-        refusals = self._world.write_refusals
-        is_reported = not isinstance(exc, errors.PatchUnavailable) or refusals.refusal(key)
-        refusals.note(key, str(exc))
-        if observation.body is None or not is_reported:
+        refusals, now = self._world.write_refusals, self._world.clock.now()
+        is_failure = isinstance(exc, errors.ClusterUnavailable)
+        is_first = refusals.refusal(key) is None and refusals.failure(key) is None
+        if is_failure:
+            refusals.note_failure(key, str(exc), at=now)
+        else:
+            refusals.note(key, str(exc))
+        if observation.body is None or (is_failure and is_first):
             return
         refused_status = apply_failed_status.with_refusal(
-            plan.status, observation.body, message=str(exc), now=self._world.clock.now()
+            plan.status, observation.body, message=str(exc), now=now
         )
         await self._write_status(key, observation, refused_status)
 

@@ -96,6 +96,20 @@ def test_an_answers_status_has_one_error(status, answer, expected):
     assert str(error) == "PATCH /x: the server's words"
 
 
+@pytest.mark.parametrize("status", [500, 503, 504])
+def test_a_5xx_of_the_api_server_to_a_write_is_a_failed_write(status):
+    body = json.dumps({"kind": "Status", "message": "failed calling webhook"}).encode()
+    error = api_errors.from_status(status, body, operation="POST /x", is_write=True)
+    assert type(error) is errors.WriteFailed
+    assert str(error) == "POST /x: failed calling webhook"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>bad gateway", b'{"message": "no upstream"}'])
+def test_a_5xx_of_a_proxy_means_no_answer_of_the_api_server(body):
+    error = api_errors.from_status(503, body, operation="POST /x", is_write=True)
+    assert type(error) is errors.ClusterUnavailable
+
+
 def test_every_status_of_http_has_an_error():
     for status in range(300, 600):
         assert isinstance(

@@ -53,8 +53,8 @@ ANSWERS = {
     "403 by a quota": (403, "Forbidden", "ApplyFailed", "Forbidden"),
     "422 by the schema": (422, "Invalid", "ApplyFailed", "Invalid"),
     "409 as somebody else wrote": (409, "Conflict", None, "Conflict"),
-    "500 of a broken API server": (500, "InternalError", None, "ClusterUnavailable"),
-    "503 of a busy one": (503, "ServiceUnavailable", None, "ClusterUnavailable"),
+    "500 of a broken API server": (500, "InternalError", None, "WriteFailed"),
+    "503 of a busy one": (503, "ServiceUnavailable", None, "WriteFailed"),
     "429 of a throttled one": (429, "TooManyRequests", None, "ClusterUnavailable"),
 }
 
@@ -66,7 +66,9 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
     fakes, caplog, status, reason, condition, logged
 ):
     answer = json.dumps({"kind": "Status", "reason": reason, "message": "the server's words"})
-    error = api_errors.from_status(status, answer.encode(), operation="POST configmaps")
+    error = api_errors.from_status(
+        status, answer.encode(), operation="POST configmaps", is_write=True
+    )
     fakes.cluster.fail("create", error)
     with pytest.raises(Backoff, match="the server's words"):
         await reconciler_of(fakes, creates)(KEY)
@@ -79,6 +81,40 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
         assert "the server's words" in displayed_status["conditions"][0]["message"]
     message = "POST configmaps: the server's words"
     assert told(caplog) == [("Formation", "demo", "f", "1", logged, message)]
+
+
+TWICE = {
+    "two 500s to a write": (errors.WriteFailed, "create", "ApplyFailed"),
+    "no answer to a write": (errors.ClusterUnavailable, "create", None),
+    "a read that fails": (errors.ClusterUnavailable, "get", None),
+}
+
+
+@pytest.mark.parametrize(("error", "verb", "condition"), TWICE.values(), ids=TWICE.keys())
+async def test_only_a_write_that_fails_twice_in_a_row_is_a_condition(
+    fakes, error, verb, condition
+):
+    passes = reconciler_of(fakes, creates)
+    for _ in range(2):
+        fakes.cluster.fail(verb, error("the server's words"))
+        with pytest.raises(Backoff):
+            await passes(KEY)
+    conditions = fakes.cluster.read(KEY).get("status", {}).get("conditions", [])
+    assert [c["reason"] for c in conditions] == ([condition] * 2 if condition else [])
+
+
+async def test_failures_with_a_write_between_them_are_no_condition(fakes):
+    passes = reconciler_of(fakes, creates)
+    fakes.cluster.fail("create", errors.WriteFailed("busy"))
+    with pytest.raises(Backoff):
+        await passes(KEY)
+    await passes(KEY)
+    fakes.cluster.remove(ObjectRef("ConfigMap", "demo", "m"))
+    fakes.cluster.fail("create", errors.WriteFailed("busy"))
+    with pytest.raises(Backoff):
+        await passes(KEY)
+    conditions = fakes.cluster.read(KEY).get("status", {}).get("conditions", [])
+    assert "ApplyFailed" not in [c["reason"] for c in conditions]
 
 
 async def test_a_409_that_met_a_namesake_is_looked_at_again_and_is_no_failure(fakes, caplog):

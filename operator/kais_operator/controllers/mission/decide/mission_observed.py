@@ -19,6 +19,7 @@ from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
+from kais_operator.planning.failed_write import FailedWrite
 from kais_operator.planning.cost_reservation_annotation import Account
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import models
@@ -93,6 +94,7 @@ class MissionObserved:
         refused_pods: why the API server refuses the pod of a Job without one, by the Job's name.
         refused_write: why the API server refused the writes of the last reconcile; None when it
             accepted them, or this process has not tried yet.
+        failed_write: the failures of the API server to do these writes; None without one.
         history: the attempts, read from `jobs`, `pods` and the annotation.
         copied: run annotations that were copied from another object; `mission` is without them.
         outputs: the output of the latest attempt's checks as far as needed, by the check's name.
@@ -134,6 +136,7 @@ class MissionObserved:
     ledger: Ledger = field(default_factory=Ledger)
     refused_pods: Mapping[str, str] = field(default_factory=dict)
     refused_write: str | None = None
+    failed_write: FailedWrite | None = None
     history: AttemptHistory = field(default_factory=AttemptHistory)
     copied: Sequence[str] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)

@@ -126,8 +126,16 @@ def deadlines_of_next_start(
         start_limit: datetime | None = _restart_deadline(observed, restarting)
     else:
         run_limit = deadline(observed.mission, attempts)
-        start_limit = None if attempts else start_deadline(observed.mission, None, now=now)
+        start_limit = None if attempts else _first_start_deadline(observed, now)
     return [run_limit] if is_held_back else [run_limit, start_limit]
+
+
+def _first_start_deadline(observed: MissionObserved, now: datetime) -> datetime | None:
+    """Return when a run without an attempt may end; later if writes began to fail late."""
+    limit = start_deadline(observed.mission, None, now=now)
+    if observed.failed_write is None or limit is None or now < limit:
+        return limit
+    return observed.failed_write.first_at + durations.parse(observed.mission.spec.start_deadline)
 
 
 def _restart_deadline(observed: MissionObserved, restarting: Attempt) -> datetime:
@@ -200,7 +208,7 @@ def _outcome_before_start(
 ) -> _OutcomeAndMessage | None:
     mission = observed.mission
     cancelled = _cancellation(mission, "before it started")
-    obstacle = obstacle or _refused_write(observed)
+    obstacle = obstacle or _lasting_refusal(observed)
     if cancelled is not None or obstacle is None:
         return cancelled
     limit = start_deadline(mission, None, now=now)
@@ -229,13 +237,27 @@ def _outcome_before_restart(
 
 
 def _refused_write(observed: MissionObserved) -> NotReady | None:
-    """Return why the API server refused to create the Job, for example because of a quota.
+    """Return why the API server did not create an object, for example because of a quota.
 
     Only the attempt to write shows this, so the refusal of the last reconcile is observed.
     """
-    if observed.refused_write is None:
-        return None
-    return NotReady(Reason.APPLY_FAILED, observed.refused_write)
+    failed = observed.failed_write
+    message = observed.refused_write if failed is None else failed.message
+    return None if message is None else NotReady(Reason.APPLY_FAILED, message)
+
+
+def _lasting_refusal(observed: MissionObserved) -> NotReady | None:
+    """Return the same; a failure that may pass only after it has lasted for the start deadline.
+
+    The start deadline may be over when writes begin to fail, for example of a mission that was
+    suspended.
+    """
+    failed = observed.failed_write
+    if observed.refused_write is None and failed is not None:
+        limit = durations.parse(observed.mission.spec.start_deadline)
+        if failed.last_at - failed.first_at < limit:
+            return None
+    return _refused_write(observed)
 
 
 _OUTCOMES = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTURE_FAILED}
@@ -350,8 +372,9 @@ def _outcome_while_running(
     observed: MissionObserved, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
     mission, last = observed.mission, attempts[-1]
-    if attempt_state.awaits_open_gate(last) and observed.refused_write is not None:
-        last = replace(last, end_message=observed.refused_write)
+    refused = _refused_write(observed)
+    if attempt_state.awaits_open_gate(last) and refused is not None:
+        last = replace(last, end_message=refused.message)
     run = _RunningAttempt(
         mission,
         last,

@@ -96,6 +96,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         ledger=ledger,
         refused_pods=refused_pods,
         refused_write=world.write_refusals.refusal(ref),
+        failed_write=world.write_refusals.failure(ref),
         history=run_history_annotation.read_history(mission, jobs, pods, refused_pods, now),
         copied=ownership.copied,
         knowledge_url=world.placement.knowledge_url,

@@ -557,6 +557,20 @@ async def test_a_deletion_does_not_wait_for_a_cost_that_nobody_may_record() -> N
     assert (run.outcome, run.cost) == ("Succeeded", 0.00152)
 
 
+async def test_a_cost_is_recorded_before_a_deletion_although_writes_failed_just_now() -> None:
+    fake = await started()
+    teams.succeed(fake, report("done"))
+    while "kais.io/outcome" not in fake.cluster.read(MISSION)["metadata"]["annotations"]:
+        await teams.pass_(fake)
+    fake.cluster.remove(MISSION)
+    for _ in range(2):
+        fake.world.write_refusals.note_failure(MISSION, "no etcd leader", at=fake.clock.now())
+    await teams.settle(fake)
+    assert MISSION not in fake.cluster.refs("Mission")
+    await teams.settle_team(fake)
+    assert status(fake, teams.CELL)["totalCost"] == 0.00152
+
+
 async def test_the_next_run_is_held_to_what_the_cell_and_the_team_have_left() -> None:
     limits = {"resources": {"maxTotalCost": 1.0}}
     lead = {"mode": "Task", "mind": MIND, **limits}
