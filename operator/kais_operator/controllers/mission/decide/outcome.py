@@ -288,9 +288,16 @@ def _outcome_between_attempts(
     observed: MissionObserved, last: Attempt, limit: datetime | None, now: datetime
 ) -> _OutcomeAndMessage | None:
     cancelled = _cancellation(observed.mission, f"after attempt {last.number} failed")
-    is_late = limit is not None and now >= limit
-    late = (Outcome.TIMED_OUT, _timeout_message(observed.mission, last)) if is_late else None
-    return cancelled or late
+    if cancelled is not None or limit is None or now < limit:
+        return cancelled
+    refused = _refused_write(observed)
+    if refused is None:
+        return Outcome.TIMED_OUT, _timeout_message(observed.mission, last)
+    message = (
+        f"attempt {last.number + 1} did not start within the "
+        f"{observed.mission.spec.completion.timeout} for all attempts: {refused.message}"
+    )
+    return Outcome.INFRASTRUCTURE_FAILED, message
 
 
 def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) -> str:
@@ -372,18 +379,27 @@ def _outcome_while_running(
     observed: MissionObserved, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
     mission, last = observed.mission, attempts[-1]
-    refused = _refused_write(observed)
-    if attempt_state.awaits_open_gate(last) and refused is not None:
-        last = replace(last, end_message=refused.message)
     run = _RunningAttempt(
         mission,
-        last,
+        _with_refused_write(last, observed),
         limit=deadline(mission, attempts),
         start_limit=start_deadline(mission, last, now=now),
         now=now,
     )
     cases = _RUNNING_CASES.values()
     return next((verdict(run) for applies, verdict in cases if applies(run)), None)
+
+
+def _with_refused_write(last: Attempt, observed: MissionObserved) -> Attempt:
+    """Add what the API server refused to an attempt whose pod shows no other problem.
+
+    The pod waits, for example, for a gate or for the ConfigMap with its knowledge.
+    """
+    refused = _refused_write(observed)
+    is_waiting = not last.is_started and last.problem_reason is None
+    if refused is None or not (is_waiting or attempt_state.awaits_open_gate(last)):
+        return last
+    return replace(last, problem_reason=refused.reason, end_message=refused.message)
 
 
 def _cancellation(mission: Mission, circumstance: str) -> _OutcomeAndMessage | None:

@@ -18,6 +18,7 @@ from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import Ledger, MissionObserved
 from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
+from kais_operator.planning.failed_write import FailedWrite
 from knowledge_client import models
 
 ACCEPTED = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -40,6 +41,7 @@ class Case:
     annotations: dict[str, str] = field(default_factory=dict)
     is_deleting: bool = False
     refused_write: str | None = None
+    failed_write: FailedWrite | None = None
     ledger_outcome: str | None = None
     max_attempts: int = 2
     restarting: Attempt | None = None
@@ -69,6 +71,9 @@ NOT_AGAIN = "attempt 1, whose Job is gone, did not start again in time"
 BEFORE_AGAIN = "before attempt 2, whose Job is gone, started again"
 OUT_OF_TIME = "the 10m for all attempts ran out"
 WORKING: dict[str, Any] = {"metadata": {}}
+AWAY = "failed calling webhook"
+JUST_FAILED = FailedWrite(AWAY, first_at=AFTER_START_DEADLINE, last_at=AFTER_START_DEADLINE)
+LONG_FAILED = FailedWrite(AWAY, first_at=ACCEPTED, last_at=AFTER_START_DEADLINE)
 NO_CELL = NotReady(Reason.CELL_NOT_FOUND, "Cell/demo/solo does not exist; create it")
 
 CASES: dict[str, Case] = {
@@ -100,6 +105,14 @@ CASES: dict[str, Case] = {
         ("InfrastructureFailed", f"not started within 5m: {QUOTA}"),
         refused_write=QUOTA,
         now=AFTER_START_DEADLINE,
+    ),
+    "the start deadline ends a mission whose writes failed for as long": Case(
+        ("InfrastructureFailed", f"not started within 5m: {AWAY}"),
+        failed_write=LONG_FAILED,
+        now=AFTER_START_DEADLINE,
+    ),
+    "a write that failed just now may succeed, so it ends no mission": Case(
+        None, failed_write=JUST_FAILED, now=AFTER_START_DEADLINE
     ),
     "an obstacle of today is named before the last refusal": Case(
         ("InfrastructureFailed", f"not started within 5m: {NO_CELL.message}"),
@@ -217,6 +230,27 @@ CASES: dict[str, Case] = {
         attempts=(FAILED,),
         now=AFTER_TIMEOUT,
     ),
+    "an attempt that the API server refused until the timeout is the cluster's fault": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 2 did not start within the 10m for all attempts: {QUOTA}",
+        ),
+        attempts=(FAILED,),
+        refused_write=QUOTA,
+        now=AFTER_TIMEOUT,
+    ),
+    "so is one that it failed to create": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 2 did not start within the 10m for all attempts: {AWAY}",
+        ),
+        attempts=(FAILED,),
+        failed_write=LONG_FAILED,
+        now=AFTER_TIMEOUT,
+    ),
+    "the next attempt may be created until the timeout": Case(
+        None, attempts=(FAILED,), refused_write=QUOTA, now=AFTER_TIMEOUT - SECOND
+    ),
     "the last attempt that failed ends the run": Case(
         ("Failed", "attempt 2 of 2 failed: exit code 3"), attempts=(FAILED, FAILED_AGAIN)
     ),
@@ -264,6 +298,35 @@ CASES: dict[str, Case] = {
         ),
         now=STARTED + timedelta(minutes=5),
     ),
+    "without such a reason its message says what the API server refused": Case(
+        ("InfrastructureFailed", f"attempt 1 did not start within 5m: {QUOTA}"),
+        attempts=(replace(WAITING, end_message="attempt 1 is being started"),),
+        refused_write=QUOTA,
+        now=STARTED + timedelta(minutes=5),
+    ),
+    "what its pod waits for is named before a refusal": Case(
+        ("InfrastructureFailed", "attempt 1 did not start within 5m: no node fits"),
+        attempts=(
+            replace(WAITING, problem_reason=Reason.UNSCHEDULABLE, end_message="no node fits"),
+        ),
+        refused_write=QUOTA,
+        now=STARTED + timedelta(minutes=5),
+    ),
+    "an attempt that could not start until the timeout is the cluster's fault": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 1 did not start within the 10m for all attempts: {QUOTA}",
+        ),
+        attempts=(WAITING,),
+        refused_write=QUOTA,
+        now=AFTER_TIMEOUT,
+    ),
+    "a refusal does not shorten the time of an attempt that runs": Case(
+        ("TimedOut", "the 10m for all attempts ran out in attempt 1"),
+        attempts=(RUNNING,),
+        refused_write=QUOTA,
+        now=AFTER_TIMEOUT,
+    ),
 }
 
 
@@ -305,6 +368,7 @@ def test_outcome(case: Case) -> None:
         pods=case.pods,
         ledger=ledger_of(case),
         refused_write=case.refused_write,
+        failed_write=case.failed_write,
         history=AttemptHistory(case.attempts, restarting=case.restarting),
     )
     decided = outcome.decide_outcome(observed, case.attempts, obstacle=case.obstacle, now=case.now)

@@ -1,0 +1,51 @@
+"""A quota that refuses what an attempt needs is the cluster's fault, and the outcome says so."""
+
+from __future__ import annotations
+
+from kais_operator import errors
+from kais_operator.controllers.mission.observe import mission
+from kais_operator.manager.predicates import OwnWriteFilter
+from kais_operator.manager.reconciler import Reconciler
+from kais_operator.manager.workqueue import Backoff
+from tests.fakes import teams
+from tests.fakes.teams import MISSION, condition, job_ref, status
+from tests.fakes.world import FakeWorld
+
+
+async def refuse_until_it_ends(fake: FakeWorld, kind: str) -> str:
+    """Refuse to create a kind at each try until the run has ended; return the message."""
+    controllers = {"Mission": mission.CONTROLLER}
+    reconciler = Reconciler(fake.world, controllers, OwnWriteFilter(), requeue=lambda _, __: None)
+    message = f"{kind} is forbidden: exceeded quota"
+    while "outcome" not in status(fake):
+        fake.cluster.fail("create", errors.Forbidden(message), kind=kind)
+        try:
+            await reconciler(MISSION)
+        except Backoff as exc:
+            assert exc.within_s is not None
+            assert condition(fake, "Succeeded") == ("False", "ApplyFailed", message)
+            fake.clock.advance(min(exc.within_s, 60))
+        fake.cluster.stop_failing()
+    return message
+
+
+async def test_a_quota_that_refuses_the_second_job_until_the_timeout_is_no_timeout() -> None:
+    completion = {"maxAttempts": 2, "timeout": "10m"}
+    fake = await teams.started(teams.work(completion=completion))
+    teams.fail(fake)
+    message = await refuse_until_it_ends(fake, "Job")
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == (
+        f"attempt 2 did not start within the 10m for all attempts: {message}"
+    )
+
+
+async def test_a_quota_that_refuses_the_facts_of_an_attempt_is_in_the_outcome() -> None:
+    fake = await teams.ready_world(teams.work(startDeadline="5m"))
+    await teams.pass_(fake)
+    assert fake.cluster.refs("Job") == [job_ref()]
+    creating = teams.waiting("ContainerCreating", "")
+    teams.pod(fake, status=creating, creationTimestamp=teams.stamp(fake))
+    message = await refuse_until_it_ends(fake, "ConfigMap")
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == f"attempt 1 did not start within 5m: {message}"
