@@ -21,6 +21,8 @@ NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 _JOB_NAME = "batch.kubernetes.io/job-name"
 """Label that the API server adds to the pod template of a Job."""
+_SUFFIX_LENGTH = 5
+"""Random characters at the end of a name that the API server generates."""
 _ENDED = ("Succeeded", "Failed")
 """The final phases of a pod."""
 
@@ -59,6 +61,7 @@ def refusal(job: Body, events: Sequence[Body]) -> str | None:
     """Return the Job controller's latest message on why it cannot create a pod, if there is one.
 
     Each try has a new pod name. The random suffix is removed, so that the message stays the same.
+    The API server cuts off what precedes the suffix, so that the name has 63 characters at most.
     """
     messages = [
         event["message"]
@@ -67,8 +70,9 @@ def refusal(job: Body, events: Sequence[Body]) -> str | None:
     ]
     if not messages:
         return None
-    name = re.escape(str(job["metadata"]["name"]))
-    return re.sub(rf"\b{name}-[a-z0-9]{{5}}\b", f"{job['metadata']['name']}-…", messages[-1])
+    prefix = f"{job['metadata']['name']}-"[: names.LIMIT - _SUFFIX_LENGTH]
+    pod_name = rf"\b{re.escape(prefix)}[a-z0-9]{{{_SUFFIX_LENGTH}}}\b"
+    return re.sub(pod_name, f"{prefix}…", messages[-1])
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:

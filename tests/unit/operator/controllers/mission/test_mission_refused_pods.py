@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kais_operator.controllers.mission.decide import attempt_pods
 from tests.fakes import teams
 from tests.fakes.teams import condition, job_ref, status
@@ -100,3 +102,17 @@ async def test_nobody_is_asked_about_a_job_that_has_its_pod() -> None:
 def test_an_event_of_anybody_without_a_message_says_nothing() -> None:
     job = {"metadata": {"name": "doctor-a1"}}
     assert attempt_pods.refusal(job, [{"reason": "FailedCreate"}]) is None
+
+
+@pytest.mark.parametrize("length", [57, 58, 63])
+def test_each_name_that_a_pod_is_tried_with_gives_the_same_message(length: int) -> None:
+    """The API server keeps 58 characters of the Job's name and the hyphen, and adds five."""
+    job = {"metadata": {"name": "d" * (length - 3) + "-a1"}}
+    prefix = f"{job['metadata']['name']}-"[:58]
+    messages = {
+        attempt_pods.refusal(
+            job, [{"reason": "FailedCreate", "message": f'pods "{prefix}{suffix}" is forbidden'}]
+        )
+        for suffix in ("x7k2p", "q9m4t")
+    }
+    assert messages == {f'pods "{prefix}…" is forbidden'}
