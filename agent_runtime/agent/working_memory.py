@@ -1,7 +1,8 @@
 """The working memory of a mind: how much of its conversation is sent, and a summary of the rest.
 
-The first message, with the work and the knowledge, is always sent. Of the others the latest are
-sent, beginning with an answer of the model, so that no result is sent without its tool call.
+A conversation has a message with the work and the knowledge for each task. The latest messages are
+sent, beginning with an answer of the model, so that no result is sent without its tool call. Before
+them goes the message that opened their task, so that the model always gets the present work.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class WorkingMemory:
     """Selects the messages of one conversation that are still sent.
 
     Attributes:
-        summary: replaces the messages before `start`, which are no longer sent.
+        summary: replaces the messages before `start`, but for the one that opened their task.
     """
 
     max_messages: int
@@ -53,12 +54,12 @@ class WorkingMemory:
         if self._is_summary_due(history):
             start = _answer_at(history, len(history) - self.summarize_after // 2)
             if start > self.start:
-                request = self._summary_request(history[self.start : start])
+                request = self._summary_request(_dropped(history, self.start, start))
                 self.summary, self.start = await summarize(request), start
         start = self.start
         if len(history) - start + 1 > self.max_messages:
             start = _answer_at(history, len(history) - self.max_messages + 1)
-        return [self._first(history[0]), *history[start:]]
+        return [self._first(history[_opening(history, start)]), *history[start:]]
 
     def _is_summary_due(self, history: Sequence[messages.ModelMessage]) -> bool:
         count = len(history) - self.start + 1
@@ -82,6 +83,27 @@ class WorkingMemory:
         return messages.ModelRequest(
             parts=[messages.UserPromptPart(frame)], instructions=_INSTRUCTIONS
         )
+
+
+def _dropped(
+    history: Sequence[messages.ModelMessage], start: int, new_start: int
+) -> list[messages.ModelMessage]:
+    """Return the messages that are no longer sent when `start` moves."""
+    positions = (_opening(history, start), *range(start, new_start))
+    opening = _opening(history, new_start)
+    return [history[position] for position in positions if position != opening]
+
+
+def _opening(history: Sequence[messages.ModelMessage], start: int) -> int:
+    """Return the position of the message that opened the task of the messages from `start` on."""
+    openings = (position for position in range(start - 1, 0, -1) if _opens_task(history[position]))
+    return next(openings, 0)
+
+
+def _opens_task(message: messages.ModelMessage) -> bool:
+    return isinstance(message, messages.ModelRequest) and any(
+        isinstance(part, messages.UserPromptPart) for part in message.parts
+    )
 
 
 def _answer_at(history: Sequence[messages.ModelMessage], start: int) -> int:

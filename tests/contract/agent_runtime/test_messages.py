@@ -21,7 +21,7 @@ from a2a.types import (
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 
 from kais import a2a, verdicts
-from tests.agent_attempts import system_text, user_text
+from tests.agent_attempts import cell_spec, system_text, user_text
 from tests.agent_services import (
     Running,
     ServiceWorld,
@@ -436,3 +436,36 @@ async def test_a_cut_answer_is_marked_as_truncated(tmp_path: Path) -> None:
         task = await send(running)
     assert metadata(task)[a2a.TRUNCATED_KEY] is True
     assert len(answer(task)) == 256 * 1024
+
+
+LONG = """
+rules:
+  - name: looks for the first
+    when: {times: 4, contains: ["Which port?"], lacks: ["Which host?"]}
+    reply: {tool_calls: [{name: list_files, arguments: {path: shared}}]}
+  - name: first
+    when: {contains: ["Which port?"], lacks: ["Which host?"]}
+    reply: {text: Port 8443.}
+  - name: looks for the second
+    when: {times: 4, contains: ["Which host?"]}
+    reply: {tool_calls: [{name: list_files, arguments: {path: private}}]}
+  - {name: second, when: {contains: ["Which host?"]}, reply: {text: Host critic.}}
+"""
+
+
+async def test_the_model_gets_the_second_message_of_a_run_until_it_has_answered_it(
+    tmp_path: Path,
+) -> None:
+    mind = {"workingMemory": {"maxMessages": 5, "summarizeAfter": 40}}
+    spec = {**cell_spec(mind=mind, tools=[{"name": "list_files"}]), "mode": "Service"}
+    world = ServiceWorld(tmp_path, LONG, spec=spec)
+    async with world.running() as running:
+        assert answer(await send(running, "Which port?")) == "Port 8443."
+    second = a2a.message_id("run-1", 2, "work")
+    task = a2a.task_id(a2a.OPERATOR, second)
+    async with world.running() as running:
+        later = await send(running, "Which host?", id=second, task=task, ticket=ticket(attempt=2))
+    assert answer(later) == "Host critic."
+    last = user_text(world.calls[-1])
+    assert "<objective>Which host?</objective>" in last
+    assert "Which port?" not in last

@@ -1,5 +1,16 @@
 import pytest
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
+from agent_runtime.agent.frames import PydanticFraming
+from agent_runtime.agent.working_memory import WorkingMemory
 from tests.agent_attempts import World, cell_spec, system_text, user_text
 
 # Each turn lists a folder until the turns are used up; each list adds two messages.
@@ -95,3 +106,122 @@ async def test_a_summary_is_paid_and_held_to_the_budget(tmp_path):
     result = await pod.run()
     assert result.failure is not None
     assert result.failure.reason.value == "budget"
+
+
+def question(text: str) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(text)])
+
+
+def answer(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
+
+def turns(name: str, count: int) -> list[ModelMessage]:
+    """Calls of a tool, each with its result."""
+    return [
+        message
+        for number in range(1, count + 1)
+        for message in (
+            ModelResponse(parts=[ToolCallPart("look", {"at": f"{name}-{number}"})]),
+            ModelRequest(parts=[ToolReturnPart("look", f"saw {name}-{number}")]),
+        )
+    ]
+
+
+def texts(selected: list[ModelMessage]) -> list[str]:
+    return [
+        str(part.args if isinstance(part, ToolCallPart) else part.content)
+        for message in selected
+        for part in message.parts
+        if isinstance(part, UserPromptPart | TextPart | ToolCallPart | ToolReturnPart)
+    ]
+
+
+async def converse(
+    memory: WorkingMemory, history: list[ModelMessage], added: list[ModelMessage]
+) -> tuple[list[str], list[str]]:
+    """Let the model answer each new request; return the last texts it got, and all summarised."""
+    sent: list[ModelMessage] = []
+    summarised: list[str] = []
+
+    async def summarize(request: ModelRequest) -> str:
+        summarised.extend(texts([request]))
+        return f"summary {len(summarised)}"
+
+    for message in added:
+        history.append(message)
+        if isinstance(message, ModelRequest):
+            sent = await memory.select(history, summarize)
+    return texts(sent), summarised
+
+
+def memory_of(max_messages: int, summarize_after: int) -> WorkingMemory:
+    return WorkingMemory(max_messages, summarize_after, PydanticFraming())
+
+
+@pytest.mark.parametrize(("most", "after"), [(50, 40), (30, 40), (6, 40), (50, 5), (1, 1)])
+async def test_the_question_that_is_worked_on_is_always_sent(most, after):
+    memory, history = memory_of(most, after), []
+    first = [question("first question"), *turns("first", 15), answer("first answer")]
+    await converse(memory, history, first)
+    for name in ("second", "third"):
+        for added in (question(f"{name} question"), *turns(name, 20)):
+            sent, _ = await converse(memory, history, [added])
+            if isinstance(added, ModelRequest):
+                assert f"{name} question" in sent
+        assert "first question" not in sent
+        await converse(memory, history, [answer(f"{name} answer")])
+
+
+@pytest.mark.parametrize(("most", "after"), [(50, 40), (12, 40), (50, 9)])
+async def test_what_is_sent_begins_with_a_question_and_goes_on_with_an_answer(most, after):
+    memory, history = memory_of(most, after), []
+
+    async def summarize(request: ModelRequest) -> str:
+        return "summary"
+
+    for name in ("first", "second", "third"):
+        for added in (question(name), *turns(name, 11), answer(name)):
+            history.append(added)
+            if isinstance(added, ModelRequest):
+                sent = await memory.select(history, summarize)
+                assert isinstance(sent[0].parts[0], UserPromptPart)
+                kinds = [type(message) for message in sent]
+                assert kinds == [ModelRequest, *[ModelResponse, ModelRequest] * (len(sent) // 2)]
+                assert sent[1:] == history[len(history) - len(sent) + 1 :]
+                assert len(sent) <= most
+
+
+async def test_a_short_task_is_sent_whole_with_the_task_before_it():
+    memory, history = memory_of(50, 40), []
+    await converse(memory, history, [question("first"), answer("first answer")])
+    sent, summarised = await converse(memory, history, [question("second"), *turns("second", 1)])
+    assert sent == ["first", "first answer", "second", "{'at': 'second-1'}", "saw second-1"]
+    assert not summarised
+
+
+async def test_the_summary_of_an_earlier_task_has_its_question_once():
+    memory, history = memory_of(50, 9), []
+    first = [question("first question"), *turns("first", 8), answer("first answer")]
+    _, summarised = await converse(memory, history, first)
+    assert summarised
+    assert "first question" not in "\n".join(summarised), "it is still sent"
+    second = [question("second question"), *turns("second", 12)]
+    sent, summarised = await converse(memory, history, second)
+    assert "\n".join(summarised).count("first question") == 1
+    assert "\n".join(summarised).count("first answer") == 1
+    assert "second question" not in "\n".join(summarised)
+    assert sent[:2] == ["second question", f"<summary>{memory.summary}</summary>"]
+
+
+async def test_a_summary_that_an_earlier_process_made_goes_on_with_the_same_question():
+    memory, history = memory_of(50, 9), []
+    first = [question("first question"), *turns("first", 8), answer("first answer")]
+    await converse(memory, history, first)
+    await converse(memory, history, [question("second question"), *turns("second", 12)])
+    resumed = memory_of(50, 9)
+    resumed.summary, resumed.start = memory.summary, memory.start
+    sent, summarised = await converse(resumed, history, turns("later", 4))
+    assert sent[:2] == ["second question", f"<summary>{resumed.summary}</summary>"]
+    assert summarised
+    assert "question" not in "\n".join(summarised)
