@@ -123,10 +123,10 @@ def roll_back(
     """Restore an earlier template; return the blueprint, the revision and the changes.
 
     Raises:
-        Refused: There is no such revision, or none before the served one.
+        Refused: There is no such revision, or without a target none to return to.
     """
     blueprint, revisions = list_revisions(session, name)
-    number = target if target is not None else _previous_revision(blueprint, revisions)
+    number = target if target is not None else _default_target(blueprint, revisions)
     template = get(session, name, number).spec.template()
     target_fields = blueprint_revision.template_of(template)
     current_fields = blueprint_revision.template_of(blueprint.spec)
@@ -152,12 +152,28 @@ def _template(tree: dict[str, Any]) -> TemplateSpec:
     return TemplateSpec.from_dict(tree)
 
 
-def _previous_revision(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> int:
-    served = blueprint.status.served_revision or 0
-    earlier = [r.spec.revision for r in revisions if r.spec.revision < served]
+def _default_target(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> int:
+    """Choose the served revision unless the blueprint has its template, else the one before."""
+    spec_hash = blueprint_revision.hash_of(blueprint.spec)
+    present = {
+        r.spec.revision for r in revisions if blueprint_revision.hash_of(r.spec) == spec_hash
+    }
+    kept = {r.spec.revision for r in revisions}
+    served = blueprint.status.served_revision
+    if served in kept - present:
+        return served
+    limit = served or max(present, default=None)
+    earlier = [
+        r.spec.revision
+        for r in revisions
+        if r.spec.revision not in present
+        and (limit is None or r.spec.revision < limit)
+        and _status(r, ConditionType.COMPILED) != "False"
+    ]
     if not earlier:
+        before = "" if limit is None else f" before {limit}"
         raise errors.Refused(
-            f"{blueprint.ref} has no revision before {served or 'the first'};"
+            f"{blueprint.ref} has no revision{before} that compiles;"
             f" see `kais blueprint history {blueprint.metadata.name}`"
         )
     return max(earlier)

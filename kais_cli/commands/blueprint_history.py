@@ -170,7 +170,12 @@ def rollback(
     *,
     to: Annotated[
         int | None,
-        typer.Option("--to", min=1, help="Revision to return to. Default: the previous one."),
+        typer.Option(
+            "--to",
+            min=1,
+            help="Revision to return to. Default: the served one, or if the Blueprint has its"
+            " template already, the newest earlier one that compiles.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,

@@ -308,13 +308,87 @@ def test_rollback_with_dry_run_changes_nothing(terminal, cluster):
     assert cluster.get("Blueprint", "demo", "doctor")["spec"] == objects.TEMPLATE
 
 
+def checked(number, name="doctor", *, compiled="True", **spec):
+    body = objects.revision(name, number)
+    body["spec"] = {**body["spec"], **spec}
+    reason = "Compiled" if compiled == "True" else "TemplateError"
+    body["status"] = {"conditions": [objects.condition("Compiled", compiled, reason)]}
+    return body
+
+
+def with_template(body, **spec):
+    body["spec"] = {**body["spec"], **spec}
+    return body
+
+
+BAD = {"mission": {"objective": "look for {{ whom }}"}}
+
+
+def test_rollback_of_a_template_that_does_not_compile_gives_the_served_one(terminal, cluster):
+    cluster.put(checked(3, compiled="False", **BAD))
+    cluster.put(with_template(objects.blueprint(latestRevision=3, servedRevision=2), **BAD))
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 2 again\n")
+    spec = cluster.get("Blueprint", "demo", "doctor")["spec"]
+    assert spec["mission"] == objects.TEMPLATE["mission"]
+
+
+def test_rollback_of_a_second_template_that_does_not_compile_gives_the_first(terminal, cluster):
+    cluster.put(checked(2, compiled="False", **BAD))
+    cluster.put(with_template(objects.blueprint(servedRevision=1), **BAD))
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 1 again\n")
+
+
+def test_rollback_of_a_canary_gives_the_revision_that_serves_the_others(terminal, cluster):
+    cluster.put(on_trial())
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 1 again\n")
+
+
+def test_rollback_of_a_template_just_applied_gives_the_served_one(terminal, cluster):
+    mission = {"objective": "ask {{ who }}"}
+    cluster.put(with_template(objects.blueprint(), mission=mission))
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 2 again\n")
+
+
+def test_rollback_passes_over_revisions_that_do_not_compile(terminal, cluster):
+    mission = {"objective": "ask {{ who }}"}
+    cluster.put(checked(2, compiled="False", **BAD))
+    cluster.put(checked(3, mission=mission))
+    served = objects.blueprint(latestRevision=3, servedRevision=3)
+    cluster.put(with_template(served, mission=mission))
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 1 again\n")
+
+
+def test_rollback_goes_on_when_the_served_revision_was_deleted(terminal, cluster):
+    cluster.put(checked(1, "nurse", mission={"objective": "ask {{ who }}"}))
+    cluster.put(objects.blueprint("nurse"))
+    assert terminal.run("blueprint", "rollback", "nurse") == 0
+    assert terminal.out.startswith("nurse: template of revision 1 again\n")
+
+
 def test_rollback_beyond_the_first_is_refused(terminal, cluster):
-    cluster.put(objects.blueprint(servedRevision=1))
+    body = objects.blueprint(servedRevision=1)
+    kept = older()["spec"]
+    template = {field: kept[field] for field in ("parameters", "formation", "mission")}
+    cluster.put({**body, "spec": template})
     assert terminal.run("blueprint", "rollback", "doctor") == ExitStatus.FAILED
     assert terminal.err == (
-        "error: Blueprint/demo/doctor has no revision before 1;"
+        "error: Blueprint/demo/doctor has no revision before 1 that compiles;"
         " see `kais blueprint history doctor`\n"
     )
+
+
+def test_rollback_of_an_only_revision_that_does_not_compile_is_refused(terminal, cluster):
+    cluster.put(checked(1, "nurse", compiled="False", **BAD))
+    body = objects.blueprint("nurse", latestRevision=1)
+    del body["status"]["servedRevision"]
+    cluster.put(with_template(body, **BAD))
+    assert terminal.run("blueprint", "rollback", "nurse") == ExitStatus.FAILED
+    assert "has no revision before 1 that compiles" in terminal.err
 
 
 def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
