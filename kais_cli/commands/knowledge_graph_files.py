@@ -99,8 +99,8 @@ def restore(
 ) -> ExitStatus:
     """Import a copy of a memory file, so that what was deleted since exists again.
 
-    The copies are the files memory-backup-*.jsonl beside the memory file. What was added since is
-    kept.
+    The copies of memory.jsonl are the files memory-backup-TIME.jsonl beside it, and those of
+    another file begin with its name. What was added since is kept.
     """
     from kais_cli.graph.mirror import check_path, list_copies  # noqa: PLC0415 (only this command)
 

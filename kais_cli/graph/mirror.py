@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,6 @@ from kais_cli import errors
 
 _SAVES_PER_COPY = 100
 _MAX_COPIES = 10
-_COPY = "memory-backup-"
 _MODE = 0o600  # of a file that replaces none
 _LIMIT_BYTES = 1_000_000_000
 _WARNING_BYTES = 900_000_000
@@ -50,8 +50,13 @@ def check_path(path: Path) -> Path:
 
 
 def list_copies(path: Path) -> list[Path]:
-    """Return the copies beside a memory file, oldest first."""
-    return sorted(path.parent.glob(f"{_COPY}*.jsonl"))
+    """Return the copies of a memory file, which lie beside it, oldest first."""
+    name = re.compile(
+        re.escape(f"{path.stem}-backup-")
+        + r"\d{4}-\d\d-\d\d(T\d\d-\d\d-\d\d-\d{6})?"
+        + re.escape(path.suffix)
+    )
+    return sorted(file for file in path.parent.iterdir() if name.fullmatch(file.name))
 
 
 def identify(file: BinaryIO) -> list[int]:
@@ -165,7 +170,7 @@ class Mirror:
         return file
 
     def _put_aside(self, reason: str) -> None:
-        aside = self.path.with_name(f"{self.path.stem}-aside-{self._timestamp()}{self.path.suffix}")
+        aside = self._name_beside("aside")
         self.path.rename(aside)
         self.report(f"{self.path} was put aside as {aside.name}: {reason}")
 
@@ -173,7 +178,7 @@ class Mirror:
         state["identity"], state["scope"] = identity, self.scope
         state["saves"] = int(state.get("saves", 0)) + 1
         if state["saves"] % _SAVES_PER_COPY == 0:
-            copy = self.path.with_name(f"{_COPY}{self._timestamp()}.jsonl")
+            copy = self._name_beside("backup")
             draft = self.path.with_name(f".{copy.name}.new")
             with self.open() as source, self._create(draft) as target:
                 shutil.copyfileobj(source, target)
@@ -188,8 +193,9 @@ class Mirror:
                 " completed charts to another file with `kais knowledge charts archive --to FILE`"
             )
 
-    def _timestamp(self) -> str:
-        return f"{self.now():%Y-%m-%dT%H-%M-%S-%f}"
+    def _name_beside(self, purpose: str) -> Path:
+        timestamp = f"{self.now():%Y-%m-%dT%H-%M-%S-%f}"
+        return self.path.with_name(f"{self.path.stem}-{purpose}-{timestamp}{self.path.suffix}")
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Any]]:

@@ -470,6 +470,30 @@ def test_every_hundredth_save_leaves_a_copy_and_ten_are_kept(mirror):
     assert copies[-1].read_text().endswith("\n99\n100\n")
 
 
+@pytest.mark.parametrize(
+    "other", ["b.jsonl", "a-b.jsonl", "a.json", "a", "a-backup-2026.jsonl", "memory.jsonl"]
+)
+def test_files_in_one_folder_keep_their_own_copies(tmp_path, other):
+    clock = Clock()
+    mirrors = [Mirror(tmp_path / name, print, clock) for name in ("a.jsonl", other)]
+    for mirror in mirrors:
+        mirror.rewrite([f"{mirror.path.name}\n"])
+    for saves, mirror in zip((99, 1099), mirrors, strict=True):
+        for _ in range(saves):
+            mirror.append([])
+    copies = [list_copies(mirror.path) for mirror in mirrors]
+    assert [len(own) for own in copies] == [1, 10]
+    for mirror, own in zip(mirrors, copies, strict=True):
+        assert {copy.read_text() for copy in own} == {f"{mirror.path.name}\n"}
+
+
+def test_a_name_with_the_signs_of_a_pattern_finds_its_own_copies(tmp_path):
+    for name in ("a[bc]*", "ab", "ac"):
+        (tmp_path / f"{name}-backup-2026-03-01T00-00-01-000000.jsonl").write_text("")
+    (copy,) = list_copies(tmp_path / "a[bc]*.jsonl")
+    assert copy.name == "a[bc]*-backup-2026-03-01T00-00-01-000000.jsonl"
+
+
 def test_a_file_near_its_limit_is_reported_once(mirror):
     mirror.rewrite([])
     with mirror.path.open("r+b") as stream:
@@ -495,6 +519,19 @@ def test_a_copy_is_restored(graph, tmp_path):
     ]  # fmt: skip
     graph("mirror", "--to", str(path))
     assert records(path.read_text()) == records(SERVER_MEMORY)
+
+
+def test_restore_takes_no_copy_of_another_file_in_the_folder(graph, tmp_path):
+    path = tmp_path / "a.jsonl"
+    own = tmp_path / "a-backup-2026-03-01T00-00-01-000000.jsonl"
+    own.write_text(SERVER_MEMORY)
+    for other in ("b", "memory"):
+        name = f"{other}-backup-2026-03-02T00-00-01-000000.jsonl"
+        (tmp_path / name).write_text(SERVER_MEMORY.replace("Ada", "Eve"))
+    graph("restore", "--memory-path", str(path))
+    assert graph.terminal.err.splitlines()[0] == f"restoring {own.name}"
+    graph("restore", "--memory-path", str(path), "--copy", name, status=2)
+    assert f"no copy {name} beside {path}; there are {own.name}" in graph.terminal.err
 
 
 def test_commands_of_the_page_work_as_they_stand(graph, service, tmp_path):
