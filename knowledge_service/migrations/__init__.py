@@ -33,6 +33,7 @@ from knowledge_service.migrations import (
     m023_facets,
     m024_stored_responses,
     m025_outcome_totals,
+    m026_stray_vectors,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -61,5 +62,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (23, "m023_facets", m023_facets.SQLITE),
     (24, "m024_stored_responses", m024_stored_responses.SQLITE),
     (25, "m025_outcome_totals", m025_outcome_totals.SQLITE),
+    (26, "m026_stray_vectors", m026_stray_vectors.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

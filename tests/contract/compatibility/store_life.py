@@ -322,8 +322,10 @@ async def _erasure(story: Story, service: Service) -> None:
 
 def _vectors(service: Service) -> None:
     """Keep a vector for some facts, as an embeddings endpoint would have given them."""
-    rows = service.store.facts_without_vector("frozen-model", 0, 5)
-    vectors = [(no, scope, struct.pack("<4f", no, 0.5, -1, 0)) for no, scope, _ in rows]
+    facts, _ = service.store.facts_without_vector("frozen-model", None, 5)
+    vectors = [
+        (fact_id, struct.pack("<4f", n, 0.5, -1, 0)) for n, (fact_id, _) in enumerate(facts, 1)
+    ]
     service.store.keep_vectors("frozen-model", vectors)
 
 

@@ -16,6 +16,7 @@ from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.extraction import worker as extraction_worker
 from knowledge_service.extraction.worker import ExtractionWorker, Queue
 from knowledge_service.metrics import Metrics
+from knowledge_service.ports.embeddings import EmbeddingFailed, UnembeddedFact
 from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
 from tests.fakes.store import MemoryStore
@@ -184,7 +185,7 @@ def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
         model = "m"
 
     store: Any = Empty()
-    store.facts_without_vector, event = failing_once(lambda *_: ())
+    store.facts_without_vector, event = failing_once(lambda *_: ([], None))
     embedder: Any = Embedder()
     with run_workers([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
         assert event.wait(5)
@@ -198,16 +199,17 @@ def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
     class Waiting:
         """Has a fact without a vector."""
 
-        def facts_without_vector(self, *_: Any) -> list[tuple[int, int, str]]:
-            return [(1, 1, "rain")]
+        def facts_without_vector(self, *_: Any) -> tuple[list[UnembeddedFact], None]:
+            return [UnembeddedFact("f-1", "rain")], None
 
     class Dead:
         """Does not answer."""
 
         model = "m"
 
-        def embed(self, _texts: Any) -> None:
+        def embed_batch(self, _texts: Any) -> None:
             requested_queue.put(None)
+            raise EmbeddingFailed("connection refused", may_be_the_texts=False)
 
     requested_queue: queue.Queue[None] = queue.Queue()
     store: Any = Waiting()

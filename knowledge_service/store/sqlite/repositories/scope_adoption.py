@@ -31,7 +31,7 @@ _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
 _EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)
   WHERE a.realm_no = ? AND b.realm_no = ? ORDER BY a.run_id LIMIT 3"""
 _COUNT = "SELECT count(*) FROM fact WHERE scope_no = ? AND lifecycle = 'live'"
-# Usage and receipts are not projections: only these statements move them with their observer.
+# Usage, receipts and vectors are not projections: only these statements move them.
 _FOLLOW = (
     """INSERT INTO usage(fact_no, observer_no, kind, count, last_at)
   SELECT fact_no, ?1, kind, count, last_at FROM usage WHERE observer_no = ?2
@@ -48,6 +48,7 @@ _FOLLOW = (
     "UPDATE receipt SET realm_no = ?1 WHERE realm_no = ?2",
     "UPDATE fact_run SET realm_no = ?1 WHERE realm_no = ?2",
     "UPDATE served SET observer_no = ?1 WHERE observer_no = ?2",
+    "UPDATE OR REPLACE vector SET scope_no = ?1 WHERE scope_no = ?2",
 )
 
 

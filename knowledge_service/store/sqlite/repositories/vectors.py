@@ -12,18 +12,21 @@ from typing import Any
 import apsw
 import numpy as np
 
+from knowledge_service.ports.embeddings import FactPosition, UnembeddedFact
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base
 
 # The number of nearest facts that become candidates.
 _NEAREST = 50
-_UNEMBEDDED = """SELECT f.fact_no, f.scope_no, coalesce(f.title || char(10), '') || f.content
+_UNEMBEDDED = """SELECT f.fact_no, f.id, coalesce(f.title || char(10), '') || f.content
   FROM fact f LEFT JOIN vector v
   ON v.scope_no = f.scope_no AND v.fact_no = f.fact_no AND v.model = ?1
   WHERE f.fact_no > ?2 AND v.fact_no IS NULL ORDER BY f.fact_no LIMIT ?3"""
-# A fact that was erased meanwhile gets no vector; its number may belong to another scope by now.
+_EXISTS = "SELECT 1 FROM fact WHERE fact_no = ? AND id = ?"
+_NEWEST = "SELECT fact_no, id FROM fact ORDER BY fact_no DESC LIMIT 1"
+# By id: a fact that was erased meanwhile gets no vector, and its number may be another's by now.
 _STORE_VECTOR = """INSERT OR REPLACE INTO vector(scope_no, fact_no, model, data)
-  SELECT scope_no, fact_no, ?3, ?2 FROM fact WHERE fact_no = ?1 AND scope_no = ?4"""
+  SELECT scope_no, fact_no, ?2, ?3 FROM fact WHERE id = ?1"""
 _OF_SCOPE = "SELECT fact_no, data FROM vector WHERE scope_no = ? AND model = ? ORDER BY fact_no"
 
 
@@ -31,20 +34,22 @@ class Vectors(base.SqliteRepository):
     """The `VectorStore` port."""
 
     def facts_without_vector(
-        self, model: str, after_number: int, limit: int
-    ) -> list[tuple[int, int, str]]:
+        self, model: str, after: FactPosition | None, limit: int
+    ) -> tuple[list[UnembeddedFact], FactPosition | None]:
         """Return facts without a vector."""
         with self._readers.bulk_connection() as connection:
-            rows: Any = connection.execute(_UNEMBEDDED, (model, after_number, limit))
-            return list(rows)
+            is_current = after and connection.execute(_EXISTS, after).fetchall()
+            number = after.number if after and is_current else 0
+            rows: Any = connection.execute(_UNEMBEDDED, (model, number, limit)).fetchall()
+            last = rows if len(rows) == limit else connection.execute(_NEWEST).fetchall()
+        position = FactPosition(*last[-1][:2]) if last else None
+        return [UnembeddedFact(fact_id, text) for _, fact_id, text in rows], position
 
-    def keep_vectors(self, model: str, vectors: Sequence[tuple[int, int, bytes]]) -> None:
+    def keep_vectors(self, model: str, vectors: Sequence[tuple[str, bytes]]) -> None:
         """Store vectors in one commit."""
 
         def work(tx: Transaction) -> None:
-            tx.executemany(
-                _STORE_VECTOR, [(number, data, model, scope) for number, scope, data in vectors]
-            )
+            tx.executemany(_STORE_VECTOR, [(fact_id, model, data) for fact_id, data in vectors])
 
         self._writer.submit(work)
 
