@@ -91,9 +91,7 @@ TWICE = {
 
 
 @pytest.mark.parametrize(("error", "verb", "condition"), TWICE.values(), ids=TWICE.keys())
-async def test_only_a_write_that_fails_twice_in_a_row_is_a_condition(
-    fakes, error, verb, condition
-):
+async def test_only_a_write_that_fails_twice_in_a_row_is_a_condition(fakes, error, verb, condition):
     passes = reconciler_of(fakes, creates)
     for _ in range(2):
         fakes.cluster.fail(verb, error("the server's words"))

@@ -19,8 +19,8 @@ from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
-from kais_operator.planning.failed_write import FailedWrite
 from kais_operator.planning.cost_reservation_annotation import Account
+from kais_operator.planning.failed_write import FailedWrite
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import models
 
