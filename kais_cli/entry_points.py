@@ -31,10 +31,10 @@ def _run() -> int:
     if len(arguments) == 3 and arguments[0] == _COMPLETE:  # noqa: PLR2004 (its two arguments)
         from kais_cli.completion import shells  # noqa: PLC0415 (only to complete)
 
-        words, incomplete = shells.split(arguments[2])
-        sys.stdout.write(
-            shells.format_candidates(arguments[1], _candidates(words, incomplete), incomplete)
-        )
+        line = shells.split(arguments[2])
+        if line is not None:
+            candidates = _candidates(line.words, line.incomplete)
+            sys.stdout.write(shells.format_candidates(arguments[1], candidates, kept=line.kept))
         return 0
     from kais_cli import app  # noqa: PLC0415 (not to complete)
 
@@ -46,8 +46,8 @@ def complete_for_kubectl() -> int:
     from kais_cli.completion import shells  # noqa: PLC0415 (only to complete)
 
     *words, incomplete = sys.argv[1:] or [""]
-    candidates = _candidates(words, incomplete)
-    sys.stdout.write(shells.format_candidates("kubectl", candidates, incomplete))
+    candidates = shells.plain_words(_candidates(words, incomplete))
+    sys.stdout.write(shells.format_candidates("kubectl", candidates))
     is_open = bool(candidates) and all(c.value.endswith("=") for c in candidates)
     sys.stdout.write(f":{_NO_FILES | _NO_SPACE if is_open else _NO_FILES}\n")
     return 0

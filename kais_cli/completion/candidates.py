@@ -54,7 +54,10 @@ def command_tree() -> dict[str, Any]:
 
 
 def complete(words: Sequence[str], incomplete: str, sources: Sources) -> list[Candidate]:
-    """Return the candidates for an incomplete word; `words` precede it, without `kais`."""
+    """Return the candidates for an incomplete word; `words` precede it, without `kais`.
+
+    A value that cannot be printed, such as one with a line break, is left out.
+    """
     tree = command_tree()
     line = parse(tree, words)
     prefix = ""
@@ -74,7 +77,7 @@ def complete(words: Sequence[str], incomplete: str, sources: Sources) -> list[Ca
     else:
         candidates = _argument_values(tree, line, sources)
     completed = [Candidate(prefix + c.value, c.help) for c in candidates]
-    return [candidate for candidate in completed if candidate.value.startswith(incomplete)]
+    return [c for c in completed if c.value.startswith(incomplete) and c.value.isprintable()]
 
 
 def _commands(node: Mapping[str, Any]) -> Iterator[Candidate]:

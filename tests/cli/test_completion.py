@@ -14,6 +14,20 @@ from kais_cli.completion import candidates, shells
 from scripts import completion_commands
 
 BIN = Path(sys.executable).parent
+OBJECTIVES = [
+    "Fix the build",
+    "x; touch ran|sh",
+    "$(touch ran)",
+    "`touch ran`",
+    "it's * or ?",
+    "~/notes",
+    "url:a b",
+    "über",
+    "",
+    "two\nlines",
+    "\x1b[2J",
+]
+PRINTABLE = [value for value in OBJECTIVES if value and value.isprintable()]
 BLUEPRINT = {
     "metadata": {"name": "notebook", "namespace": "tutorial"},
     "spec": {
@@ -23,6 +37,7 @@ BLUEPRINT = {
             {"name": "speed", "type": "enum", "values": ["fast", "slow"]},
             {"name": "isDraft", "type": "boolean"},
             {"name": "notes", "type": "integer", "default": 3},
+            {"name": "objective", "type": "enum", "values": OBJECTIVES},
         ],
     },
     "status": {
@@ -45,8 +60,10 @@ class Sources:
 
 
 def completed(line: str) -> list[str]:
-    message, incomplete = shells.split(line)
-    return [c.value for c in candidates.complete(message, incomplete, Sources())]
+    found = shells.split(line)
+    if found is None:
+        return []
+    return [c.value for c in candidates.complete(found.words, found.incomplete, Sources())]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +90,10 @@ def completed(line: str) -> list[str]:
         ("kais knowledge list --scope n", ["notebook"]),
         ("kais help mission wat", ["watch"]),
         ('kais mission show "open quote', []),
+        ('kais blueprint use notebook --set "question=x --set speed=', []),
+        ("kais blueprint use notebook --set objective=Fix\\ the\\ ", ["objective=Fix the build"]),
+        ("kais blueprint use notebook --set objective='Fix the ", ["objective=Fix the build"]),
+        ("kais blueprint use notebook --set objective=two", []),
     ],
 )
 def test_a_line_is_completed(line, expected):
@@ -143,6 +164,53 @@ def test_bash_replaces_the_word_at_the_cursor(kubeconfig, line, expected):
         ' echo "${COMPREPLY[@]}"'
     )
     assert run(["bash", "-c", script], kubeconfig).split() == expected
+
+
+COMPLETE = """
+source <(kais completion bash)
+COMP_LINE="kais blueprint use notebook --set objective=$1"; COMP_POINT=${#COMP_LINE}
+_kais_completion
+"""
+
+
+def test_bash_passes_each_value_of_a_blueprint_as_one_word(kubeconfig, tmp_path):
+    script = f"""{COMPLETE}
+    cd "$2"
+    for candidate in "${{COMPREPLY[@]}}"; do
+      eval "set -- --set objective=$candidate" && printf '%s;%s\\n' "$#" "$2"
+    done
+    """
+    (tmp_path / "file").touch()
+    lines = run(["bash", "-c", script, "bash", "", str(tmp_path)], kubeconfig).splitlines()
+    assert lines == [f"2;objective={value}" for value in PRINTABLE]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "inserted"),
+    [
+        ("Fi", "'Fix the build'"),
+        ("Fix\\ t", "'Fix the build'"),
+        ("'Fix t", "'Fix the build'"),
+        ("url:", "'a b'"),
+        ("'url:a", "'url:a b'"),
+    ],
+)
+def test_bash_quotes_what_it_replaces(kubeconfig, typed, inserted):
+    script = f"{COMPLETE} printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    assert run(["bash", "-c", script, "bash", typed], kubeconfig) == f"{inserted}\n"
+
+
+def test_zsh_and_fish_get_values_that_they_quote_and_kubectl_only_plain_words(kubeconfig):
+    line = "kais blueprint use notebook --set objective="
+    values = [f"objective={value}" for value in PRINTABLE]
+    fish = run(["kais", "__complete", "fish", line], kubeconfig).splitlines()
+    assert fish == [f"{value}\t" for value in [*values, "objective="]]
+    zsh = run(["kais", "__complete", "zsh", line], kubeconfig).splitlines()
+    assert zsh == [f"{value.replace(':', chr(92) + ':')}:" for value in [*values, "objective="]]
+    program = str(BIN / "kubectl_complete-kais")
+    words = ["blueprint", "use", "notebook", "--set", "objective="]
+    assert run([program, *words], kubeconfig) == "objective=\t\n:6\n"
 
 
 def test_kubectl_gets_names_and_a_directive_from_the_plugin(kubeconfig):
