@@ -100,7 +100,7 @@ def restore(
     """Import a copy of a memory file, so that what was deleted since exists again.
 
     The copies of memory.jsonl are the files memory-backup-TIME.jsonl beside it, and those of
-    another file begin with its name. What was added since is kept.
+    another file begin with its name. Entities that were added since stay.
     """
     from kais_cli.graph.mirror import check_path, list_copies  # noqa: PLC0415 (only this command)
 
