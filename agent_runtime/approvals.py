@@ -46,13 +46,16 @@ class Approvals:
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def of_task(self, task: str) -> list[CallApproval]:
-        """Return the calls of a task and its peers that wait or waited for a person."""
-        own_calls, peer_calls = self.state.approvals(task), self.state.peer_approvals(task)
-        return list(approvals.merged(peer_calls, own_calls))
+        """Return the calls of a task and its peers that people are shown."""
+        return list(approvals.shown(self._calls(task)))
 
     def is_waiting(self, task: str) -> bool:
         """Whether a call of a task, or of a peer that works for it, waits for a person."""
-        return any(approval.outcome is None for approval in self.of_task(task))
+        return any(approval.outcome is None for approval in self._calls(task))
+
+    def _calls(self, task: str) -> tuple[CallApproval, ...]:
+        own_calls, peer_calls = self.state.approvals(task), self.state.peer_approvals(task)
+        return approvals.merged(peer_calls, own_calls)
 
     def decide(self, decision: ApprovalDecision) -> CallApproval:
         """Apply the decision of a person; a repeated one changes nothing.

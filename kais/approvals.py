@@ -126,9 +126,25 @@ def parse_call(value: Any) -> CallApproval | None:
 
 
 def merged(*reports: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
-    """Return the calls of all reports, at most `MAX_APPROVALS`; later reports take precedence."""
+    """Return the calls of all reports; later reports take precedence."""
     calls = {each.call: each for report in reports for each in report}
-    return tuple(calls.values())[-MAX_APPROVALS:]
+    return tuple(calls.values())
+
+
+def shown(calls: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
+    """Return at most `MAX_APPROVALS` calls: the newest decided ones, then the oldest waiting ones.
+
+    Waiting calls that do not fit follow when earlier ones are decided.
+    """
+    waiting = sorted(
+        (call for call in calls if call.outcome is None), key=lambda call: call.requested_at
+    )[:MAX_APPROVALS]
+    decided = sorted(
+        (call for call in calls if call.outcome is not None),
+        key=lambda call: call.decided_at or "",
+    )
+    left_out = max(0, len(decided) + len(waiting) - MAX_APPROVALS)
+    return (*decided[left_out:], *waiting)
 
 
 def to_record(calls: Sequence[CallApproval]) -> tuple[CallApproval, ...]:

@@ -18,7 +18,7 @@ from agent_runtime.mind import ApprovalRule
 from agent_runtime.state import State, TaskRow
 from agent_runtime.tickets import Caller
 from kais.agent_results import FailureClass
-from kais.approvals import ApprovalDecision, CallApproval
+from kais.approvals import ApprovalDecision, CallApproval, hash_of
 
 HOUR = 3600.0
 
@@ -131,4 +131,54 @@ async def test_call_whose_arguments_changed_after_its_approval_fails_the_attempt
     assert failure.message == (
         "the arguments of write_file changed after its approval was asked for"
     )
+    state.close()
+
+
+def waiting_call(number: int) -> CallApproval:
+    return CallApproval(
+        call=f"call-{number}",
+        tool="write_file",
+        arguments="{}",
+        sha256=hash_of("{}"),
+        requested_at=f"2026-03-01T12:{number:02}:00+00:00",
+        expires_at="2026-03-01T13:00:00+00:00",
+    )
+
+
+def approve_shown(approvals: Approvals) -> int:
+    """Approve the waiting calls that a person is shown; return their number."""
+    waiting = [call for call in approvals.of_task("task") if call.outcome is None]
+    for call in waiting:
+        approvals.decide(
+            ApprovalDecision(call=call.call, sha256=call.sha256, decision="approve", by="ana")
+        )
+    return len(waiting)
+
+
+def test_more_calls_of_one_answer_than_are_shown_at_once_can_all_be_approved(
+    tmp_path: Path,
+) -> None:
+    state = state_with_task(tmp_path)
+    approvals = Approvals(state, SystemClock())
+    for number in range(25):
+        state.add_approval("task", waiting_call(number))
+    assert approve_shown(approvals) == 20
+    assert approvals.is_waiting("task")
+    assert approve_shown(approvals) == 5
+    assert not approvals.is_waiting("task")
+    state.close()
+
+
+def test_call_of_a_peer_is_shown_after_many_calls_of_the_lead_were_decided(
+    tmp_path: Path,
+) -> None:
+    state = state_with_task(tmp_path)
+    approvals = Approvals(state, SystemClock())
+    for number in range(20):
+        state.add_approval("task", waiting_call(number))
+    assert approve_shown(approvals) == 20
+    state.save_peer_approvals("task", "message", [waiting_call(30)])
+    assert approvals.is_waiting("task")
+    shown = approvals.of_task("task")
+    assert (len(shown), shown[-1]) == (20, waiting_call(30))
     state.close()

@@ -58,3 +58,40 @@ def test_reason_that_cannot_be_sent_is_repaired() -> None:
     text = '{"call": "c", "sha256": "s", "decision": "deny", "reason": "\\ud800"}'
     (decision,) = approvals.parse_decisions(text, "ana")
     assert decision.reason == "?"
+
+
+def call(number: int, *, decided: bool = False) -> approvals.CallApproval:
+    return approvals.CallApproval(
+        call=f"call-{number}",
+        tool="write_file",
+        arguments="{}",
+        sha256=approvals.hash_of("{}"),
+        requested_at=f"2026-03-01T12:{number:02}:00+00:00",
+        expires_at="2026-03-01T13:00:00+00:00",
+        outcome="approved" if decided else None,
+        decided_at=f"2026-03-01T12:{number:02}:30+00:00" if decided else None,
+    )
+
+
+def names(calls: tuple[approvals.CallApproval, ...]) -> list[str]:
+    return [each.call for each in calls]
+
+
+def test_the_oldest_waiting_calls_are_shown_after_the_newest_decided_ones() -> None:
+    decided, waiting = [call(n, decided=True) for n in range(25)], [call(n) for n in (30, 31)]
+    shown = approvals.shown([*waiting, *decided])
+    assert names(shown) == [f"call-{n}" for n in [*range(7, 25), 30, 31]]
+
+
+def test_more_waiting_calls_than_are_shown_follow_when_the_older_ones_are_decided() -> None:
+    shown = approvals.shown([call(n) for n in reversed(range(25))])
+    assert names(shown) == [f"call-{n}" for n in range(20)]
+    later = approvals.shown([call(n, decided=n < 20) for n in range(25)])
+    assert names(later) == [f"call-{n}" for n in range(5, 25)]
+
+
+def test_a_later_report_of_a_call_takes_precedence() -> None:
+    assert approvals.merged([call(1), call(2)], [call(1, decided=True)]) == (
+        call(1, decided=True),
+        call(2),
+    )

@@ -109,7 +109,7 @@ def with_verdict(
     attempt = replace(
         attempt,
         review=replace(review, usage=judged.usage, pod_uid=judged.pod_uid or review.pod_uid),
-        approvals=approvals.merged(attempt.approvals, _of(name, judged.approvals)),
+        approvals=_with_reported(attempt.approvals, _of(name, judged.approvals)),
     )
     if judged.state is State.FAILED:
         reason = judged.end_message.replace("the attempt was", "the review was", 1)
@@ -123,6 +123,18 @@ def with_verdict(
             end_message += f": {judged.end_message}"
         return replace(attempt, problem_reason=judged.problem_reason, end_message=end_message)
     return _judged(attempt, name, summary, task)
+
+
+def _with_reported(
+    recorded: Sequence[CallApproval], reported: Sequence[CallApproval]
+) -> tuple[CallApproval, ...]:
+    """Add the calls of a reviewer to the record.
+
+    A report has the oldest waiting calls, so a recorded one that it lacks was decided, or follows.
+    """
+    if reported:
+        recorded = [call for call in recorded if call.outcome is not None]
+    return approvals.shown(approvals.merged(recorded, reported))
 
 
 def _of(reviewer: str, calls: Sequence[CallApproval]) -> list[CallApproval]:

@@ -382,6 +382,22 @@ async def test_call_of_the_reviewer_waits_for_a_person_and_stays_on_record() -> 
     assert (call["cell"], call["outcome"], call["by"]) == ("critic-0", "approved", "ana")
 
 
+async def test_call_of_the_reviewer_that_is_no_longer_reported_does_not_wait() -> None:
+    fake = await under_review()
+    calls = [
+        replace(CALL, call=f"call-{n:02}", requested_at=f"2026-03-01T12:{n:02}:00+00:00")
+        for n in range(25)
+    ]
+    decided = [replace(call, **DECIDED) for call in calls[5:20]]
+    for reported in (calls[:20], [*decided, *calls[20:]]):
+        fake.agents.tasks[message_id(fake, 1, "review")] = AgentTask(
+            TaskState.INPUT_REQUIRED, usage=REVIEW, approvals=tuple(reported)
+        )
+        await passes(fake, 2)
+    waiting = [call["call"] for call in status(fake)["approvals"] if "outcome" not in call]
+    assert waiting == [call.call for call in calls[20:]]
+
+
 @pytest.mark.parametrize("changes", [{}, {"formationRef": None, "cellRef": "team-lead-0"}])
 async def test_decision_about_the_call_of_a_peer_goes_to_the_peer(changes: dict[str, Any]) -> None:
     fake = await serving(team(), teams.work(**changes))
