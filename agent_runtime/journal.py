@@ -18,9 +18,14 @@ _call: ContextVar[str | None] = ContextVar("tool_call", default=None)
 
 @dataclass(frozen=True)
 class ToolCallRecord:
-    """A tool call whose intent is stored; without a result, it may or may not have run."""
+    """A tool call whose intent is stored; without a result, it may or may not have run.
+
+    Attributes:
+        is_failed: whether the result says how the tool failed.
+    """
 
     result: str | None
+    is_failed: bool = False
 
 
 class Journal(Protocol):
@@ -52,8 +57,8 @@ class Journal(Protocol):
     def open_tool_call(self, key: str, tool: str) -> None:
         """Store the intent of a tool call."""
 
-    def close_tool_call(self, key: str, result: str) -> None:
-        """Store the result of a tool call."""
+    def close_tool_call(self, key: str, result: str, *, is_failed: bool = False) -> None:
+        """Store the result of a tool call, or how it failed."""
 
 
 def enter_call(task: str, key: str) -> None:

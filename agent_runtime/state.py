@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS tool_call (
     key TEXT NOT NULL,
     tool TEXT NOT NULL,
     result TEXT,
+    is_failed INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (task, key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS peer_call (
@@ -109,6 +110,7 @@ class State:
                     path.with_name(path.name + suffix).unlink(missing_ok=True)
                 path.replace(aside)
             self._connection = sqlite_file.open_file(path, _SCHEMA + approval_rows.SCHEMA)
+            _add_missing_column(self._connection)
         self.is_complete = not aside.exists()
 
     def close(self) -> None:
@@ -309,12 +311,12 @@ class SqliteJournal:
     def tool_call(self, key: str) -> ToolCallRecord | None:
         """Return what is stored about a tool call."""
         rows = self._state.execute(
-            "SELECT result FROM tool_call WHERE task = ? AND key = ?", (self.task, key)
+            "SELECT result, is_failed FROM tool_call WHERE task = ? AND key = ?", (self.task, key)
         )
         if not rows:
             return None
-        result = rows[0][0]
-        return ToolCallRecord(None if result is None else str(result))
+        result, is_failed = rows[0]
+        return ToolCallRecord(None if result is None else str(result), bool(is_failed))
 
     def open_tool_call(self, key: str, tool: str) -> None:
         """Store the intent of a tool call."""
@@ -323,11 +325,19 @@ class SqliteJournal:
             (self.task, key, tool),
         )
 
-    def close_tool_call(self, key: str, result: str) -> None:
-        """Store the result of a tool call."""
+    def close_tool_call(self, key: str, result: str, *, is_failed: bool = False) -> None:
+        """Store the result of a tool call, or how it failed."""
         self._state.execute(
-            "UPDATE tool_call SET result = ? WHERE task = ? AND key = ?", (result, self.task, key)
+            "UPDATE tool_call SET result = ?, is_failed = ? WHERE task = ? AND key = ?",
+            (result, is_failed, self.task, key),
         )
+
+
+def _add_missing_column(connection: sqlite3.Connection) -> None:
+    """Add the column that files of earlier versions lack."""
+    columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(tool_call)")]
+    if "is_failed" not in columns:
+        connection.execute("ALTER TABLE tool_call ADD COLUMN is_failed INTEGER NOT NULL DEFAULT 0")
 
 
 def _is_intact(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from pydantic_ai import RunContext, messages
+from pydantic_ai import RunContext, exceptions, messages
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 from agent_runtime import journal as journals
@@ -93,10 +93,13 @@ class JournaledTools(WrapperToolset[object]):
 
         Raises:
             AgentError: The tool may have run before a restart, and it must not run twice.
+            ToolFailed: The tool fails, or had failed before a restart.
         """
         key = f"{len(ctx.messages)}/{ctx.tool_call_id}"
         record = self._journal.tool_call(key)
         if record is not None and record.result is not None:
+            if record.is_failed:
+                raise exceptions.ToolFailed(record.result)
             return record.result
         if record is not None and not agent_tools.is_repeatable(name):
             raise AgentError(
@@ -106,7 +109,11 @@ class JournaledTools(WrapperToolset[object]):
         if record is None:
             self._journal.open_tool_call(key, name)
         journals.enter_call(self._journal.task, key)
-        result = await super().call_tool(name, tool_args, ctx, tool)
+        try:
+            result = await super().call_tool(name, tool_args, ctx, tool)
+        except exceptions.ToolFailed as exc:
+            self._journal.close_tool_call(key, exc.message, is_failed=True)
+            raise
         self._journal.close_tool_call(key, result)
         return result
 

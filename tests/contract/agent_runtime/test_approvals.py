@@ -158,6 +158,30 @@ async def test_one_of_two_waiting_calls_keeps_waiting_over_a_restart(tmp_path: P
     assert (second.workspace / "shared/drop.md").read_text() == "Delete it."
 
 
+async def test_approved_call_that_failed_does_not_end_the_task_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    rules = WRITES_TWICE.replace("shared/fix.md", "elsewhere/fix.md")
+    first = world(tmp_path, rules)
+    async with first.running() as running, asked(running) as client:
+        fix, drop = await two_calls(client)
+        assert await decide(running, decision(fix)) == 200
+        assert running.state is not None
+        async with asyncio.timeout(60):
+            begun = None
+            while not begun:
+                await asyncio.sleep(0.05)
+                begun = running.state.execute("SELECT key FROM tool_call", ())
+    second = world(tmp_path, rules)
+    async with second.running() as running, running.client() as client:
+        await task_in(client, WAITING)
+        assert await decide(running, decision(drop)) == 200
+        task = await task_in(client, TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED)
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED, metadata(task)
+    assert (second.workspace / "shared/drop.md").read_text() == "Delete it."
+    assert "paths start with shared/ or private/" in str(second.calls[0].request["messages"])
+
+
 async def test_two_people_who_decide_at_once_leave_one_decision(tmp_path: Path) -> None:
     async with world(tmp_path).running() as running, asked(running) as client:
         [call] = calls(await task_in(client, WAITING))

@@ -1,0 +1,55 @@
+"""What the state of a cell keeps about its tool calls."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from agent_runtime.journal import ToolCallRecord
+from agent_runtime.state import SqliteJournal, State, TaskRow
+from agent_runtime.tickets import Caller
+
+
+def journal_in(state: State) -> SqliteJournal:
+    state.add_task(
+        TaskRow(
+            id="task",
+            owner="operator",
+            context="run-1",
+            content_hash="",
+            caller=Caller(name="operator", role="operator"),
+            is_final=False,
+            updated_ns=1,
+            body=b"",
+        )
+    )
+    return state.journal("task")
+
+
+def test_result_of_a_failed_tool_call_is_kept_as_a_failure(tmp_path: Path) -> None:
+    state = State(tmp_path / "tasks.db")
+    journal = journal_in(state)
+    journal.open_tool_call("1/a", "write_file")
+    journal.close_tool_call("1/a", "no such folder", is_failed=True)
+    assert journal.tool_call("1/a") == ToolCallRecord("no such folder", is_failed=True)
+    state.close()
+
+
+def test_state_of_a_version_that_kept_no_failures_is_read_and_written(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.db"
+    state = State(file)
+    journal = journal_in(state)
+    journal.open_tool_call("1/a", "write_file")
+    journal.close_tool_call("1/a", "wrote 1 bytes")
+    state.close()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("ALTER TABLE tool_call DROP COLUMN is_failed")
+    for _ in range(2):
+        state = State(file)
+        journal = state.journal("task")
+        assert journal.tool_call("1/a") == ToolCallRecord("wrote 1 bytes")
+        journal.open_tool_call("3/b", "write_file")
+        journal.close_tool_call("3/b", "no such folder", is_failed=True)
+        assert journal.tool_call("3/b") == ToolCallRecord("no such folder", is_failed=True)
+        state.close()
