@@ -9,7 +9,7 @@ from kais import outcomes
 from knowledge_client.models import Fact, Run, RunIn
 from knowledge_service.domain.access_control import realm_of
 from knowledge_service.domain.principals import PrincipalType
-from knowledge_service.errors import InvalidBody
+from knowledge_service.errors import Forbidden, InvalidBody
 
 # An arbitrary bound: the operator writes one counter.
 _MAX_COUNTERS = 64
@@ -62,6 +62,32 @@ def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
     if merged["outcome"] is not None and merged["closed_at"] is None:
         merged["closed_at"] = now
     return Run.model_validate(merged)
+
+
+def is_of_agent(run: Run, *, by_agent: bool | None) -> bool:
+    """Return whether an agent opened a run; statistics of Blueprints do not count such runs.
+
+    `by_agent` is None for runs from before this was recorded. Of these, the sessions in the scope
+    of a cell are of agents: the operator opens its own in the scope of the formation.
+    """
+    if by_agent is None:
+        return run.kind != "mission" and "/cell:" in run.scope
+    return by_agent
+
+
+def require_changeable(
+    run: Run, *, by_agent: bool | None, name: str, changed_by: PrincipalType
+) -> None:
+    """Check that a caller may change a run that it may write to.
+
+    Raises:
+        Forbidden: an agent would change what statistics count.
+    """
+    if changed_by == "agent" and not is_of_agent(run, by_agent=by_agent):
+        raise Forbidden(
+            f"{name} is an agent and changes only sessions that an agent opened;"
+            f" report what happens in run {run.run_id} as episodes"
+        )
 
 
 def _require_few_counters(run_id: str, count: int, *, allowed: int) -> None:

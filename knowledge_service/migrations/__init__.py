@@ -34,6 +34,7 @@ from knowledge_service.migrations import (
     m024_stored_responses,
     m025_outcome_totals,
     m026_stray_vectors,
+    m027_runs_of_agents,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -63,5 +64,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (24, "m024_stored_responses", m024_stored_responses.SQLITE),
     (25, "m025_outcome_totals", m025_outcome_totals.SQLITE),
     (26, "m026_stray_vectors", m026_stray_vectors.SQLITE),
+    (27, "m027_runs_of_agents", m027_runs_of_agents.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

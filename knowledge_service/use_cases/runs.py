@@ -48,7 +48,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     """Open, merge or close a run in a scope that the caller may write to.
 
     Raises:
-        Forbidden: an agent tries to open or close a mission.
+        Forbidden: an agent tries to open or close a mission, or to change a run of others.
         NotFound: the realm has an inaccessible run with this id.
         InvalidBody: the scope is not in the realm of the namespace, or there are too many counters
             or one with too long a name.

@@ -69,6 +69,7 @@ class Entry:
 
     run: Run
     last_at: datetime
+    by_agent: bool = False
     is_credited: bool = False
     episodes: list[Episode] = field(default_factory=list)
     episode_keys: set[tuple[int, str]] = field(default_factory=set)

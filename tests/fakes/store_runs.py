@@ -71,8 +71,12 @@ class Runs(Facts):
                 ) from exc
             if merged == old:
                 return merged
+            if entry:
+                run_reports.require_changeable(
+                    entry.run, by_agent=entry.by_agent, name=actor.name, changed_by=actor.type
+                )
             self._scope(merged.scope)
-            entry = self._ledger.setdefault(slot, Entry(merged, self._now()))
+            entry = self._ledger.setdefault(slot, Entry(merged, self._now(), actor.type == "agent"))
             was_open = not entry.is_credited
             if not (old and old.closed_at):
                 entry.last_at = self._now()
@@ -110,6 +114,15 @@ class Runs(Facts):
     def _current(self) -> list[Entry]:
         current = {scope.number for scope in self._scopes.values()}
         return [entry for (number, _), entry in self._ledger.items() if number in current]
+
+    def _counted(self, name: BlueprintName, view: View) -> list[Entry]:
+        return [
+            entry
+            for entry in self._current()
+            if (entry.run.namespace, entry.run.blueprint) == (name.namespace, name.name)
+            and not entry.by_agent
+            and view.can_read(entry.run.scope)
+        ]
 
     def _current_runs(self) -> list[Run]:
         return [entry.run for entry in self._current()]
@@ -205,11 +218,9 @@ class Runs(Facts):
     ) -> tuple[run_statistics.RunSample, ...]:
         self._check()
         runs = [
-            run
-            for run in self._current_runs()
-            if (run.namespace, run.blueprint) == (name.namespace, name.name)
-            and view.can_read(run.scope)
-            and (since is None or run.opened_at >= since)
+            entry.run
+            for entry in self._counted(name, view)
+            if since is None or entry.run.opened_at >= since
         ]
         runs.sort(key=lambda run: (run.opened_at, run.run_id), reverse=True)
         return tuple(
@@ -238,10 +249,8 @@ class Runs(Facts):
                 run.cost,
                 run.parameters or {},
             )
-            for entry in self._current()
+            for entry in self._counted(name, view)
             for run in (entry.run,)
-            if (run.namespace, run.blueprint) == (name.namespace, name.name)
-            and view.can_read(run.scope)
         ]
         return run_statistics.parameter_stats(rows)
 
@@ -260,10 +269,8 @@ class Runs(Facts):
                         run_reports.duration_s(run),
                         run.cost,
                     )
-                    for entry in self._current()
+                    for entry in self._counted(name, view)
                     for run in (entry.run,)
-                    if (run.namespace, run.blueprint) == (name.namespace, name.name)
-                    and view.can_read(run.scope)
                 ],
             )
             for name in names

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from knowledge_client import errors
+from knowledge_client.base_model import SPEAK_AS_AGENT, SPEAK_AS_HEADER
 from knowledge_client.models import (
     BlueprintName,
     EpisodesIn,
@@ -20,8 +22,10 @@ from knowledge_client.models import (
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.service.callers import Connect
-from tests.knowledge_builders import TEAM, episode, run_in, run_key
+from tests.contract.service.callers import Connect, refused
+from tests.knowledge_builders import LEAD, TEAM, episode, run_in, run_key
+
+CODE = errors.ErrorCode
 
 
 class TestRuns:
@@ -160,6 +164,66 @@ class TestRuns:
         name = BlueprintName(namespace="demo", name="review")
         batch = await operator.stats_batch(StatsIn(blueprints=(name,)))
         assert batch.blueprints[0].parameters == ()
+
+
+class TestRunsOfAgents:
+    async def test_run_that_an_agent_records_counts_for_no_blueprint(
+        self, connect: Connect
+    ) -> None:
+        forged = run_in(
+            kind="session", scope=LEAD, blueprint="others", revision=7, parameters={"tier": "small"}
+        )
+        lead = connect("lead")
+        await lead.put_run("anything", forged)
+        await lead.put_run("anything", forged.model_copy(update={"outcome": "Failed"}))
+        name = BlueprintName(namespace="demo", name="others")
+        for caller in ("operator", "keeper", "lead"):
+            reader = connect(caller)
+            stats = await reader.blueprint_stats("demo", "others", compare=True)
+            assert (stats.uses, stats.failed, stats.success_rate) == (0, 0, None)
+            assert (stats.last_revision, stats.last_used) == (None, None)
+            assert (stats.comparisons, stats.parameters) == ((), ())
+            (batch,) = (await reader.stats_batch(StatsIn(blueprints=(name,)))).blueprints
+            assert batch.uses == 0
+            (listed,) = (await reader.list_runs(namespace="demo", blueprint="others")).runs
+            assert (listed.run_id, listed.revision, listed.outcome) == ("anything", 7, "Failed")
+
+    async def test_run_that_the_agent_of_a_person_records_does_not_count(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        body = run_in(kind="session", outcome="Failed").model_dump(mode="json", exclude_none=True)
+        headers = {"Authorization": "Bearer ada", SPEAK_AS_HEADER: SPEAK_AS_AGENT}
+        assert (await http.put("/v1/runs/s", json=body, headers=headers)).status_code == 200
+        assert (await connect("operator").blueprint_stats("demo", "review")).uses == 0
+
+    async def test_sessions_of_the_operator_and_of_people_count(self, connect: Connect) -> None:
+        await connect("operator").put_run("of-operator", run_in(kind="session"))
+        await connect("ada").put_run("of-person", run_in(kind="session", outcome="Succeeded"))
+        stats = await connect("operator").blueprint_stats("demo", "review")
+        assert (stats.running, stats.succeeded) == (1, 1)
+
+    async def test_agent_cannot_close_or_rename_the_session_of_the_operator(
+        self, connect: Connect
+    ) -> None:
+        operator, cell = connect("operator"), connect("sharing")
+        await operator.put_run("s", run_in(kind="session"))
+        for fields in ({"outcome": "Failed"}, {"blueprint": "others"}):
+            detail = await refused(
+                cell.put_run("s", run_in(**{"kind": "session"} | fields)), CODE.FORBIDDEN
+            )
+            assert detail == (
+                "demo/both is an agent and changes only sessions that an agent opened;"
+                " report what happens in run s as episodes"
+            )
+        assert (await operator.blueprint_stats("demo", "review")).running == 1
+
+    async def test_report_of_the_operator_does_not_make_the_session_of_an_agent_count(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+        await connect("lead").put_run("s", run_in(kind="session", scope=LEAD, revision=7))
+        await operator.put_run("s", run_in(kind="session", scope=LEAD, outcome="Succeeded"))
+        assert (await operator.blueprint_stats("demo", "review")).uses == 0
 
 
 class TestRememberedFacts:

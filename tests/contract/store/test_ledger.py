@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -17,9 +19,19 @@ from knowledge_client.models import (
     Subject,
 )
 from knowledge_service.domain.access_control import View
-from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunOutcomeConflict
+from knowledge_service.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    QuotaExceeded,
+    RunOutcomeConflict,
+)
 from knowledge_service.ports import IdempotencyKey, Listing, RunListing, Store
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
+from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
+from tests.earlier_schemas import drop_runs_of_agents
 from tests.knowledge_builders import (
     AGENT,
     ALL,
@@ -366,3 +378,35 @@ def test_references_of_sources_are_kept(store: Store) -> None:
     stored_fact = store.fact(remembered.fact_id, ALL)
     assert stored_fact is not None
     assert stored_fact.source == source
+
+
+def test_session_of_a_cell_that_an_earlier_version_recorded_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    with contextlib.closing(SqliteStore(path)) as store:
+        forged = run_in(kind="session", scope=LEAD, outcome="Failed")
+        store.put_run("of-cell", forged, actor=AGENT)
+        store.put_run("of-operator", run_in(kind="session"), actor=OPERATOR)
+        store.put_run("mission", run_in(outcome="Succeeded"), actor=OPERATOR)
+    with contextlib.closing(connection.open_writer(path)) as database:
+        drop_runs_of_agents(database)
+        database.execute("DELETE FROM migration WHERE number >= 27")
+    with contextlib.closing(SqliteStore(path)) as store:
+        for view in (ALL, View(LEAD)):
+            (stats,) = store.blueprint_stats([REVIEW], view)
+            assert (stats.running, stats.succeeded, stats.failed) == (1, 1, 0)
+            assert len(store.run_samples(REVIEW, view)) == 2
+        assert len(store.list_runs(RunListing(ALL, 10, blueprint="review"))) == 3
+        with pytest.raises(Forbidden):
+            store.put_run("of-operator", run_in(kind="session", outcome="Failed"), actor=AGENT)
+        store.put_run("of-cell", forged.model_copy(update={"cost": 1.0}), actor=AGENT)
+
+
+def test_rebuild_still_knows_the_runs_of_agents(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    with contextlib.closing(SqliteStore(path)) as store:
+        store.put_run("s", run_in(kind="session", outcome="Failed"), actor=AGENT)
+        store.put_run("mission", run_in(outcome="Succeeded"), actor=OPERATOR)
+    assert offline_rebuild.rebuild(path).changed == ()
+    with contextlib.closing(SqliteStore(path)) as store:
+        (stats,) = store.blueprint_stats([REVIEW], ALL)
+        assert (stats.succeeded, stats.failed) == (1, 0)

@@ -23,6 +23,7 @@ from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.background import TaskFailed
 from knowledge_service.workers.embeddings import EmbeddingBackfill
+from tests.earlier_schemas import drop_runs_of_agents
 from tests.knowledge_builders import AGENT, LEAD, OTHER, TEAM, new_fact
 
 # What the endpoint takes for the same: each word of a line lies along one axis.
@@ -399,6 +400,7 @@ def test_vectors_of_facts_that_were_adopted_and_erased_before_go_with_the_upgrad
         finish(backfill(store, embedder))
     with contextlib.closing(connection.open_writer(path)) as database:
         database.execute("INSERT INTO vector SELECT 999, fact_no, model, data FROM vector")
+        drop_runs_of_agents(database)
         database.execute("DELETE FROM migration WHERE number >= 26")
     SqliteStore(path).close()
     assert vectors_of(path) == 1

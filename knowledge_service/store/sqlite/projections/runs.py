@@ -15,8 +15,8 @@ from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
 
 _RUN = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, blueprint, revision,
-  outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body, by_agent)
+  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _EPISODE = """INSERT INTO episode(realm_no, run_id, seq, attempt, type, content, error_signature,
   refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _ACCEPT = """INSERT INTO extraction(realm_no, run_id, state, max_facts, actor, accepted_at,
@@ -44,7 +44,7 @@ def _recorded(connection: apsw.Connection, event: Event) -> None:
                 run.run_id, run.scope, part["realm"], run.namespace, run.blueprint, run.revision,
                 run.outcome, run.cost, None if duration_s is None else round(duration_s * 1e6),
                 times.to_us(run.opened_at), times.to_us(run.closed_at), part["last_at"],
-                int(part["credited"]), run.model_dump_json(),
+                int(part["credited"]), run.model_dump_json(), part.get("by_agent"),
             ),
         )  # fmt: skip
 

@@ -48,20 +48,23 @@ _RUNS_SEEN = _PAGE.format(
     f"""SELECT realm_no, run_id FROM json_each(?6) n
   CROSS JOIN run INDEXED BY run_scope ON scope = n.value WHERE {_LIST_FILTER}"""
 )
-_OLD = "SELECT body, credited, last_at FROM run WHERE realm_no = ? AND run_id = ?"
+_OLD = "SELECT body, credited, last_at, by_agent FROM run WHERE realm_no = ? AND run_id = ?"
+# As `run_reports.is_of_agent`.
+_COUNTED = f"""{_VISIBLE} AND NOT
+  coalesce(by_agent, json_extract(body, '$.kind') <> 'mission' AND instr(scope, '/cell:') > 0)"""
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
-  WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
+  WHERE namespace = ?1 AND blueprint = ?2 AND {_COUNTED}"""
 _VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
   json_extract(body, '$.parameters') FROM run
   WHERE namespace = ?1 AND blueprint = ?2 AND json_type(body, '$.parameters') = 'object'
-  AND {_VISIBLE}"""
+  AND {_COUNTED}"""
 _SAMPLES = f"""SELECT scope, run_id, revision, outcome, cost, json_extract(body, '$.arm'),
   json_extract(body, '$.counters.turns'), json_extract(body, '$.tokens'),
   coalesce(json_extract(body, '$.parameters'), '{{}}'),
   CASE json_extract(body, '$.kind') WHEN 'mission'
     THEN json_extract(body, '$.counters.canary') END,
   opened_at FROM run
-  WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
+  WHERE namespace = ?1 AND blueprint = ?2 AND {_COUNTED}"""
 _FROM_RUN = "FROM run\n  WHERE namespace"
 _FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
   ON scope = n.value WHERE namespace"""
@@ -188,6 +191,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     realm_no = base.ensure_scope(tx, realm_of(run.scope), actor.name)
     row = tx.fetch_first(_OLD, (realm_no, run_id))
     old = Run.model_validate_json(row[0]) if row else None
+    by_agent = row[3] if row else actor.type == "agent"
     try:
         merged = run_reports.merge_run(run_id, old, run, tx.now)
     except run_reports.RunMismatch as exc:
@@ -198,6 +202,10 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         raise Conflict(f"run {run_id} is another one: its {exc.field} is {exc.recorded}") from exc
     if merged == old:
         return merged
+    if old:
+        run_reports.require_changeable(
+            old, by_agent=by_agent, name=actor.name, changed_by=actor.type
+        )
     scope_no = base.ensure_scope(tx, merged.scope, actor.name)
     credited, exposed = _credit(tx, merged, realm_no, actor, credited=bool(row and row[1]))
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
@@ -206,6 +214,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         "realm": realm_no,
         "last_at": row[2] if row and old and old.closed_at else tx.at_us,
         "credited": credited,
+        "by_agent": None if by_agent is None else bool(by_agent),
     }
     tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
     for fact_id in exposed:
