@@ -117,7 +117,7 @@ def trying(test: Any) -> Any:
     """Run a property with bounded, repeatable examples."""
     health = list(hypothesis.HealthCheck)
     return hypothesis.settings(
-        max_examples=settings.route_examples(), deadline=None, derandomize=True, database=None,
+        max_examples=settings.route_examples(), derandomize=True, database=None,
         suppress_health_check=health,
     )(test)  # fmt: skip
 

@@ -93,7 +93,6 @@ def answers_as_documented(
 
     @hypothesis.settings(
         max_examples=settings.route_examples(),
-        deadline=None,
         database=None,
         derandomize=True,
         suppress_health_check=list(hypothesis.HealthCheck),

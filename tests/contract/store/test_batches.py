@@ -79,7 +79,7 @@ def test_lines_are_the_json_of_the_fields(facts: list[NewFact]) -> None:
     assert fact_event_json.with_ids(fact_event_json.encode_without_ids(facts), ids, 7) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(FACTS, min_size=1, max_size=12) | st.lists(FACTS, min_size=1).map(looked_at))
 def test_rebuild_makes_what_was_written_together_again_to_the_byte(
     tmp_path_factory: pytest.TempPathFactory, facts: list[NewFact]
@@ -101,7 +101,7 @@ def assert_rebuilt(path: Path) -> None:
     db.close()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(FACTS, min_size=1, max_size=10) | st.lists(FACTS, max_size=10).map(looked_at))
 def test_tables_and_index_are_those_of_facts_told_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, facts: list[NewFact]

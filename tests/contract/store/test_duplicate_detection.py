@@ -271,7 +271,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     open_writer.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(STEPS, st.sampled_from([1, 100, 2_000_000]))
 def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_the_facts(
     db: apsw.Connection, steps: list[Any], most: int

@@ -46,9 +46,7 @@ STEPS = st.lists(
     min_size=1,
     max_size=9,
 )
-SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-)
+SETTINGS = settings(max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def facts(store: SqliteStore) -> list[Fact]:

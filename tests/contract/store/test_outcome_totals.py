@@ -29,9 +29,7 @@ STEP = st.tuples(
     st.integers(0, 3),
     st.integers(1, 4),
 )
-SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-)
+SETTINGS = settings(max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 TOTALS = (
     "SELECT fact_no, kind, count FROM fact_outcome ORDER BY 1, 2",
     "SELECT scope_no, kind, count FROM scope_outcome ORDER BY 1, 2",

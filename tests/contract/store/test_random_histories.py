@@ -38,9 +38,7 @@ STEP = st.tuples(
     st.integers(0, 2),
 )  # fmt: skip
 HISTORY = st.lists(STEP, max_size=14)
-SETTINGS = settings(
-    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-)
+SETTINGS = settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def ids(store: Store) -> list[str]:

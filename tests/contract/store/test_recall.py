@@ -231,7 +231,7 @@ STRANGE = [
 ]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(
     own_facts=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=12),
     other_facts=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=12),

@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "knowledge.db"
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(
     own_facts=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=8),
     other_facts=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=8),

@@ -49,7 +49,7 @@ def assert_equal(first_scores: bm25.Scores, other_scores: bm25.Scores) -> None:
 
 
 @pytest.mark.parametrize("most_bytes", [ROOMY, 20_000], ids=["room for all", "room for little"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     steps=st.lists(

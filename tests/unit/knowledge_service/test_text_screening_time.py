@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kais import facts
@@ -80,7 +80,6 @@ _VOCABULARY = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)  # what is compared is the result, on a machine that may be busy
 @given(st.lists(_VOCABULARY, max_size=14).map(" ".join))
 def test_phrases_in_a_row_are_what_one_expression_of_them_would_find(text: str) -> None:
     for rule in prompt_injection._RULES:

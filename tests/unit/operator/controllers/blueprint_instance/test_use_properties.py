@@ -175,7 +175,7 @@ def _run_begun(fake: FakeWorld) -> list[str]:
     return [message.split()[1] for message in messages]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=10))
 def test_any_history_settles_and_begins_each_run_once(names: list[str]) -> None:
     fake = asyncio.run(_play(names))
@@ -200,7 +200,7 @@ def test_any_history_settles_and_begins_each_run_once(names: list[str]) -> None:
     assert len(numbers) == len(set(numbers)), "a number was given twice"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=8), st.integers(0, 2))
 def test_a_use_never_loses_the_revision_that_it_stands_on(names: list[str], hours: int) -> None:
     fake = asyncio.run(_play(names))

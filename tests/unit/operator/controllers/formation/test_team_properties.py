@@ -146,7 +146,7 @@ async def _play(names: Sequence[str]) -> None:
     assert owned <= {ref.name for ref in fake.cluster.refs("Cell")}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=8))
 def test_a_team_settles_after_any_events(names: list[str]) -> None:
     asyncio.run(_play(names))

@@ -83,7 +83,6 @@ JUMPS_S = (0, 90, -90, 5000, -5000)
 TIMEOUT = timedelta(hours=3)
 SETTINGS = settings(
     max_examples=15,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

@@ -39,7 +39,6 @@ STEP = st.tuples(st.sampled_from(VERBS), st.integers(0, 3), st.integers(0, 4))
 HISTORY = st.lists(STEP, min_size=30, max_size=60)
 SETTINGS = settings(
     max_examples=12,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

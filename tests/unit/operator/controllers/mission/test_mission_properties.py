@@ -211,13 +211,13 @@ def _note_run(fake: FakeWorld, outcomes: dict[str, set[str]]) -> None:
         outcomes.setdefault(carried["kais.io/run-id"], set()).add(carried["kais.io/outcome"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(sorted(JUDGED)), max_size=10))
 def test_any_history_of_checks_reviews_and_reruns_settles(names: list[str]) -> None:
     asyncio.run(_play_judged(names))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=9))
 def test_any_history_settles_with_one_run_and_one_outcome(names: list[str]) -> None:
     asyncio.run(_play(names))
