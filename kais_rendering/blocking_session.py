@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +14,15 @@ from kais_rendering.worker_handle import Answer, RenderProcess
 class RenderSession:
     """Runs requests one after another in one worker, which starts at the first request.
 
-    A worker that failed, was interrupted or has used half of its memory is replaced.
+    A worker that failed, was interrupted or has used half of its memory is replaced. Requests of
+    several threads, such as the calls of an MCP client, take turns.
     """
 
     def __init__(self, *, memory_mib: int) -> None:
         self._memory_mib = memory_mib
         self._runner = asyncio.Runner()
         self._worker: RenderProcess | None = None
+        self._turn = threading.Lock()
 
     def ask(self, request: Mapping[str, Any], *, limit_s: float) -> Answer:
         """Run one request and return the answer.
@@ -31,13 +34,14 @@ class RenderSession:
         Raises:
             RenderingFailed: The request exceeded a limit, or the worker died.
         """
-        try:
-            answer = self._runner.run(self._ask(json.dumps(request).encode(), limit_s))
-        except BaseException:
-            self._stop()
-            raise
-        if answer.get("worn"):
-            self._stop()
+        with self._turn:
+            try:
+                answer = self._runner.run(self._ask(json.dumps(request).encode(), limit_s))
+            except BaseException:
+                self._stop()
+                raise
+            if answer.get("worn"):
+                self._stop()
         result: Answer = answer["done"]
         return result
 
@@ -57,7 +61,8 @@ class RenderSession:
 
     def close(self) -> None:
         """Kill the worker."""
-        try:
-            self._stop()
-        finally:
-            self._runner.close()
+        with self._turn:
+            try:
+                self._stop()
+            finally:
+                self._runner.close()
