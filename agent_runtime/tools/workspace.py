@@ -6,6 +6,7 @@ Each part of a path is opened relative to the folder before it and never through
 
 from __future__ import annotations
 
+import codecs
 import errno
 import itertools
 import os
@@ -63,10 +64,14 @@ class Workspace:
             _require_file(file.fileno(), path)
             file.seek(offset)
             content = file.read(READ_BYTES + 1)
-        text = content[:READ_BYTES].decode("utf-8", "replace")
+        is_cut = len(content) > READ_BYTES
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(content[:READ_BYTES], final=not is_cut)
         frame = self.framing.wrap(FILE_TAG, text, {"path": path})
-        if len(content) > READ_BYTES:
-            return f"{frame}\n[cut; continue with offset {offset + READ_BYTES}]"
+        if is_cut:
+            split_character, _ = decoder.getstate()  # its bytes belong to the next part
+            next_offset = offset + READ_BYTES - len(split_character)
+            return f"{frame}\n[cut; continue with offset {next_offset}]"
         return frame
 
     async def write_file(self, path: str, content: str) -> str:
