@@ -40,7 +40,7 @@ NAME_CHARACTERS: Final = 64
 DESCRIPTION_CHARACTERS: Final = 2000
 SCHEMA_CHARACTERS: Final = 16_384
 RESULT_CHARACTERS: Final = 100_000
-_NAME: Final = re.compile(r"^[A-Za-z0-9_-]+$")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _FIRST_WAIT_S: Final = 0.25
 _LONGEST_WAIT_S: Final = 5.0
 _CLOSE_S: Final = 5.0
@@ -390,7 +390,7 @@ def _server_tool(config: McpServer, tool: types.Tool) -> ServerTool | None:
     """Return a tool as the mind gets it; None if no provider takes it."""
     name = config.tool_name(tool.name)
     schema = tool.input_schema
-    if len(name) > NAME_CHARACTERS or _NAME.match(name) is None:
+    if len(name) > NAME_CHARACTERS or _NAME.fullmatch(name) is None:
         return None
     if schema.get("type") != "object" or len(json.dumps(schema)) > SCHEMA_CHARACTERS:
         return None

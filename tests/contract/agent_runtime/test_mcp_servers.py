@@ -279,12 +279,12 @@ async def test_names_that_no_model_can_call_are_left_out(tmp_path: Path) -> None
     async def other() -> str:
         return ""
 
-    tools = {"list.all": other, "n" * 60: other}
+    tools = {"list.all": other, "evict\n": other, "n" * 60: other}
     async with McpWorld(tools=tools).running() as server:
         result, world = await attempt(tmp_path, LIST, entry(server.url))
     assert tool_names(world.calls[0]) == ["cluster__list_pods", "cluster__restart"]
     assert result.servers["cluster"].message.endswith(
-        f"left out, because no model could call them: list.all, {'n' * 60}"
+        f"left out, because no model could call them: list.all, evict , {'n' * 60}"
     )
 
 
