@@ -115,6 +115,8 @@ class KindCluster:
 
     def _create(self) -> None:
         started = time.monotonic()
+        # What an earlier node has loaded, this one has not.
+        shutil.rmtree(self.directory / "images", ignore_errors=True)
         audit = self.audit_log.parent
         audit.mkdir(parents=True, exist_ok=True)
         shutil.copy(_POLICY, audit / "policy.yaml")

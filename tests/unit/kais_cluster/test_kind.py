@@ -78,6 +78,14 @@ def test_up_deletes_a_cluster_that_no_longer_answers_and_makes_a_new_one(tmp_pat
     assert messages[0] == "deleting the kind cluster that an earlier run left behind"
 
 
+def test_a_new_cluster_has_none_of_the_images_of_the_one_before(tmp_path, binaries):
+    record = tmp_path / "kind/images/operator"
+    record.parent.mkdir(parents=True)
+    record.write_text("sha256:loaded into the node before")
+    cluster(tmp_path, binaries, Recorder()).up(no_node=False)
+    assert not record.exists()
+
+
 def test_up_tells_what_kind_said_when_it_gives_up(tmp_path, binaries):
     run = Recorder(create=errors.CommandFailed("kind create … ended with 1: no space left"))
     with pytest.raises(errors.StartFailed, match=r"could not make the cluster kais: .*no space"):
