@@ -66,7 +66,10 @@ def resolve(
             value = parameter.default
         if value is None:
             if parameter.is_required:
-                violations.append(_violation(parameter.name, "is required"))
+                messages = ["is required"]
+            else:
+                messages = _changed(parameter, None, previous)
+            violations += [_violation(parameter.name, message) for message in messages]
             continue
         progress(path_of(parameter.name))
         messages = list(parameter_rules.value_violations(parameter, value, matcher=matcher))
@@ -182,7 +185,7 @@ def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | Non
         or fixed_value["hash"] == names.spec_hash(value)
     ):
         return []
-    actual = parameter_rules.excerpt(value)
+    actual = "no value" if value is None else parameter_rules.excerpt(value)
     return [
         f"is immutable and was {fixed_value['shown']}, got {actual}; create a new instance instead"
     ]

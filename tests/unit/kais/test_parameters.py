@@ -145,6 +145,11 @@ def test_required_with_a_default_must_still_be_given_only_when_it_has_none():
     assert refusals(declared(type="string"), None) == ["parameter 'p': is required"]
 
 
+def test_an_integer_above_all_floats_is_refused():
+    (refusal,) = refusals(declared(type="number"), 10**400)
+    assert refusal.startswith("parameter 'p': must be a number, got 10000")
+
+
 def test_immutable_parameter_keeps_its_value():
     parameter = declared(type="string", immutable=True)
     initial_immutable_values = parameters.immutable_values([parameter], {"p": "a"})
@@ -155,6 +160,16 @@ def test_immutable_parameter_keeps_its_value():
     ).violations
     message = 'parameter \'p\': is immutable and was "a", got "b"; create a new instance instead'
     assert str(violation) == message
+
+
+def test_an_optional_immutable_parameter_cannot_be_removed():
+    parameter = declared(type="string", immutable=True, required=False)
+    fixed_values = parameters.immutable_values([parameter], {"p": "a"})
+    (violation,) = parameters.resolve([parameter], {}, previous=fixed_values).violations
+    assert str(violation) == (
+        'parameter \'p\': is immutable and was "a", got no value; create a new instance instead'
+    )
+    assert parameters.resolve([parameter], {}, previous={}).violations == ()
 
 
 def test_what_a_use_remembers_of_immutable_values_is_small_whatever_they_are():
