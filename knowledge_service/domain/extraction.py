@@ -63,17 +63,16 @@ def extract(
     `earlier` counts error signatures in earlier runs of the scope. `remembered` are the facts that
     the run itself stored there.
     """
-    texts = [repetition.text_of(fact) for fact in remembered]
+    proven_facts = _unique(
+        [*_what_helped(run, episodes), *_failed_checks(episodes), *_recurring(episodes, earlier)]
+    )
+    repetitions = repetition.find_repetitions(
+        [fact.content for fact in proven_facts], map(repetition.text_of, remembered)
+    )
     candidates = [
         fact
-        for fact in _unique(
-            [
-                *_what_helped(run, episodes),
-                *_failed_checks(episodes),
-                *_recurring(episodes, earlier),
-            ]
-        )
-        if not any(repetition.is_repetition(fact.content, text) for text in texts)
+        for fact, is_repetition in zip(proven_facts, repetitions, strict=True)
+        if not is_repetition
     ]
     selected = candidates[: min(limit, MOST_FACTS)]
     return Outcome(tuple(selected), _reason(len(episodes), len(selected), len(candidates)))
@@ -153,13 +152,24 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[ExtractedFac
             content=_sentence(
                 f"After the failure '{_short(failure)}' this helped: {change.content}"
             ),
-            subject=_key(episode_parsing.normalise_message(failure)),
+            subject=_key_of_help(failure, change.content),
             predicate="is helped by",
             confidence=0.75,
             tags=("what-helped",),
             episodes=(last.seq, change.seq),
             quoted=_quoted(last, change),
         )
+
+
+def _key_of_help(failure: str, change: str) -> str:
+    """Return a key that another change after the same failure does not have.
+
+    A run that another change helped must not confirm this one. Numbers count in a change: they are
+    often what was changed.
+    """
+    half = kais_facts.LIMITS.key // 2
+    text = episode_parsing.collapse_whitespace(change).casefold()
+    return _key(f"{episode_parsing.normalise_message(failure)[:half]}: {text}")
 
 
 def _change(

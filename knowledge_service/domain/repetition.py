@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 
 from knowledge_client.models import Fact
 
@@ -28,8 +29,28 @@ def text_of(fact: Fact) -> str:
 
 def is_repetition(sentence: str, text: str) -> bool:
     """Return whether a text has most of a sentence's significant words."""
-    terms = _terms(sentence)
-    return bool(terms) and len(terms & _terms(text)) >= _SHARE * len(terms)
+    return _is_covered(_terms(sentence), _terms(text))
+
+
+def find_repetitions(sentences: Sequence[str], texts: Iterable[str]) -> list[bool]:
+    """Return for each sentence whether `is_repetition` holds for one of the texts.
+
+    Each text is split into terms once: a run may remember hundreds of facts, and its episodes may
+    give thousands of sentences.
+    """
+    terms_of_sentences = [_terms(sentence) for sentence in sentences]
+    vocabulary = frozenset[str]().union(*terms_of_sentences)
+    results = [False] * len(sentences)
+    for text in texts:
+        terms = _terms(text) & vocabulary
+        for place, own_terms in enumerate(terms_of_sentences):
+            if not results[place]:
+                results[place] = _is_covered(own_terms, terms)
+    return results
+
+
+def _is_covered(terms: frozenset[str], other_terms: frozenset[str]) -> bool:
+    return bool(terms) and len(terms & other_terms) >= _SHARE * len(terms)
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -27,6 +27,8 @@ from knowledge_service.extraction.settings import ExtractionSettings
 from knowledge_service.extraction.statement_verification import Cause, Defect, Verification
 
 _LARGEST_SHOWN: Final = 10**9
+_EVIDENCE_CHARS: Final = 100_000
+_REPETITION: Final = "it repeats a known fact"
 PROMPT: Final = Prompt(extraction_prompt.INSTRUCTIONS, extraction_prompt.SCHEMA, "facts")
 
 
@@ -120,13 +122,14 @@ class _Selection:
     ) -> None:
         texts = {episode.seq: episode_text.text_of(episode) for episode in episodes}
         self._facts = facts
-        self._existing_facts = existing_facts
         self._defects: dict[int, Defect] = {}
         self._statements: dict[int, Statement] = {}
-        for place, fact in enumerate(facts):
-            problem = _unproven(fact, texts) or _repeated(fact, existing_facts)
-            if problem:
+        repetitions = repetition.find_repetitions([fact.content for fact in facts], existing_facts)
+        for place, (fact, is_repetition) in enumerate(zip(facts, repetitions, strict=True)):
+            if problem := _unproven(fact, texts):
                 self._defects[place] = Defect(problem)
+            elif is_repetition:
+                self._defects[place] = Defect(_REPETITION)
             else:
                 named = [(seq, texts[seq]) for seq in sorted(set(fact.episodes))]
                 self._statements[place] = Statement(episode_text.legible(fact.content), named)
@@ -177,8 +180,9 @@ class _Selection:
     def _defect(
         self, place: int, verification: Verification, selected: Sequence[str]
     ) -> Defect | None:
-        if problem := _repeated(self._facts[place], selected):
-            return Defect(problem)
+        content = self._facts[place].content
+        if any(repetition.is_repetition(content, text) for text in selected):
+            return Defect(_REPETITION)
         verdict = verification.verdicts.get(place)
         return statement_verification.defect(self._statements[place], verdict)
 
@@ -190,9 +194,9 @@ def _unproven(fact: DrawnFact, texts: Mapping[int, str]) -> str | None:
         is_legible = abs(missing[0]) <= _LARGEST_SHOWN
         name = f"the episode {missing[0]}" if is_legible else "an episode with a huge number"
         return f"{name} does not exist"
-    return None if fact.episodes else "it names no episode"
-
-
-def _repeated(fact: DrawnFact, earlier: Sequence[str]) -> str | None:
-    is_repetition = any(repetition.is_repetition(fact.content, text) for text in earlier)
-    return "it repeats a known fact" if is_repetition else None
+    if not fact.episodes:
+        return "it names no episode"
+    # The check of words takes one to two seconds for this many.
+    if sum(len(texts[seq]) for seq in set(fact.episodes)) > _EVIDENCE_CHARS:
+        return f"its episodes have more than {_EVIDENCE_CHARS:,} characters together"
+    return None

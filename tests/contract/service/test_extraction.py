@@ -40,3 +40,26 @@ async def test_what_others_remembered_is_no_reason_to_learn_less(
     assert await extracted(connect, store, "r") == [
         f"The error ErrImagePull recurs, seen as: pod web-0: {STATEMENT}"
     ]
+
+
+async def test_another_change_that_helped_is_stored_and_confirms_no_other(
+    connect: Connect, store: Store
+) -> None:
+    operator = connect("operator")
+    facts = []
+    for run_id, change in (("r1", "restarted db"), ("r2", "allowed 500 connections")):
+        await operator.put_run(run_id, run_in())
+        episodes = (
+            EpisodeIn(attempt=1, type="error", content="connection refused by db"),
+            EpisodeIn(attempt=2, type="decision", content=change),
+        )
+        await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=episodes))
+        await operator.put_run(run_id, run_in(outcome="Succeeded"))
+        await operator.start_extraction(ExtractionIn(run_id=run_id))
+        (fact_id,) = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
+        facts.append(await operator.get_fact(fact_id))
+    assert [fact.content for fact in facts] == [
+        "After the failure 'connection refused by db' this helped: restarted db",
+        "After the failure 'connection refused by db' this helped: allowed 500 connections",
+    ]
+    assert await operator.get_fact(facts[0].id) == facts[0]

@@ -167,7 +167,7 @@ def test_an_optional_immutable_parameter_cannot_be_removed():
     fixed_values = parameters.immutable_values([parameter], {"p": "a"})
     (violation,) = parameters.resolve([parameter], {}, previous=fixed_values).violations
     assert str(violation) == (
-        'parameter \'p\': is immutable and was "a", got no value; create a new instance instead'
+        "parameter 'p': is immutable and was \"a\", got no value; create a new instance instead"
     )
     assert parameters.resolve([parameter], {}, previous={}).violations == ()
 

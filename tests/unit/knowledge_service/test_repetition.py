@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knowledge_client.models import Fact, Source
 from knowledge_service.domain import repetition
+from tests.step_count import count_steps
 
 CASES = {
     "the same words in another order repeat": (
@@ -27,6 +30,28 @@ CASES = {
 @pytest.mark.parametrize(("sentence", "text", "expected"), CASES.values(), ids=CASES)
 def test_repetition(sentence: str, text: str, expected: bool) -> None:
     assert repetition.is_repetition(sentence, text) is expected
+
+
+_TEXTS = st.lists(st.lists(st.sampled_from("a1 b1 c1 d1 e1 the".split()), max_size=6).map(" ".join))
+
+
+@given(_TEXTS, _TEXTS)
+def test_sentences_together_repeat_what_each_repeats_alone(
+    sentences: list[str], texts: list[str]
+) -> None:
+    assert repetition.find_repetitions(sentences, texts) == [
+        any(repetition.is_repetition(sentence, text) for text in texts) for sentence in sentences
+    ]
+
+
+def test_each_text_is_read_once_whatever_the_number_of_sentences() -> None:
+    texts = [" ".join(f"word{place}" for place in range(1_000))] * 10
+
+    def steps(size: int) -> int:
+        sentences = [f"sentence {place}" for place in range(size)]
+        return count_steps(lambda: repetition.find_repetitions(sentences, texts))
+
+    assert steps(100) < 2 * steps(1)
 
 
 def test_text_of_a_fact_has_title_subject_tags_and_data() -> None:

@@ -103,6 +103,21 @@ async def test_what_the_record_does_not_carry_is_left_out_and_the_reason_says_wh
     )
 
 
+async def test_fact_that_names_most_of_a_long_record_is_left_out(world: World) -> None:
+    sentence = "the service postgres listens on port 6432 "
+    episodes = [EpisodeIn(type="tool_result", content=f"{sentence * 190}{n}") for n in range(13)]
+    wide = PORT_FACT | {"episodes": list(range(1, 14))}
+    narrow = PORT_FACT | {"episodes": list(range(1, 13))}
+    play(world.server, facts_reply(wide, narrow))
+    await world.close_run(episodes=episodes)
+    extraction = world.extract(world.models())
+    assert len(extraction.facts) == 1
+    assert extraction.reason == (
+        "1 by the model small, 0 by rules; 1 left out: "
+        "its episodes have more than 100,000 characters together"
+    )
+
+
 async def test_numbers_in_an_answer_do_not_fill_the_reason(world: World) -> None:
     huge = [PORT_FACT | {"episodes": [10**800 + n]} for n in range(20)]
     number = PORT_FACT | {"content": f"The service postgres listens on port {'7' * 900}."}
