@@ -5,6 +5,7 @@ CliError                 has an exit status, and a message that says what to do 
 ├── Refused              the cluster or the service rejected a request, or an object is missing (1)
 │   ├── NoAccount        the realm has no account, and the command must not create one (1)
 │   ├── NoPreviousLog    the container has not run before its last start (1)
+│   ├── NotStarted       the container whose log is followed does not start (1)
 │   └── UnknownKind      the cluster does not serve the kind (1)
 ├── TimedOut             the run did not end within --timeout (3)
 ├── Interrupted          the user stopped following a run, which continues (130)
@@ -39,6 +40,10 @@ class NoAccount(Refused):
 
 class NoPreviousLog(Refused):
     """The container has not been restarted, so it has no log of an earlier run."""
+
+
+class NotStarted(Refused):
+    """The container does not start, so that its log cannot be followed."""
 
 
 class UnknownKind(Refused):

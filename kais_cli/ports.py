@@ -38,7 +38,7 @@ class LogOptions:
 
     Attributes:
         tail: maximum number of lines, from the end.
-        follow: stream new lines until the container ends.
+        follow: wait until the container starts, and stream new lines until it ends.
         since: only lines of this last period.
         previous: the log of the container before its last restart.
         timestamps: each line begins with its time.
@@ -103,10 +103,13 @@ class Cluster(Protocol):
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
-        """Yield the log of a container in pieces; yields nothing before it starts.
+        """Yield the log of a container in pieces; before it starts, wait or yield nothing.
+
+        It waits if the log is followed.
 
         Raises:
             NoPreviousLog: The options ask for the previous log of a container without one.
+            NotStarted: The log is followed, and the container does not start.
         """
         ...
 

@@ -134,7 +134,7 @@ class KubernetesCluster:
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
-        """Yield the log of a container in pieces; yields nothing before it starts."""
+        """Yield the log of a container in pieces; before it starts, wait or yield nothing."""
         params = cluster_logs.params(container, options)
         lines = cluster_logs.read(self._api, namespace, pod, params=params)
         while True:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
+import httpx
+
 from kais_cli import errors
-from kais_cli.cluster.api_client import ApiServer, ResponseError
-from kais_cli.ports import LogOptions
+from kais_cli.cluster import container_start
+from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
+from kais_cli.ports import Body, LogOptions
 
 _NO_LOG = 400
 """The API server's answer about a container that has not started, or had not before this time."""
+_POLL_S = 1.0  # seconds between two requests for the log of a container that has not started
 
 
 def params(container: str, options: LogOptions) -> dict[str, str]:
@@ -34,30 +39,77 @@ def _seconds(duration: timedelta) -> int:
 async def read(
     api: ApiServer, namespace: str, pod: str, *, params: Mapping[str, str]
 ) -> AsyncIterator[str]:
-    """Yield pieces of a container's log; with follow, until the container ends.
+    """Yield pieces of a container's log; with follow, from its start until it ends.
 
     Raises:
         ResponseError: The API server refused the request.
         NoPreviousLog: There was no previous container.
+        NotStarted: The container is followed and does not start.
     """
-    try:
-        async with api.call_api(
-            "GET",
-            version="v1",
-            namespace=namespace,
-            url=f"pods/{pod}/log",
-            params=dict(params),
-            stream=True,
-            timeout=None,
-        ) as response:
-            async for piece in response.aiter_text():
+    container, obstacle = params["container"], None
+    operation = f"read the log of {container} in Pod/{namespace}/{pod}"
+    while True:
+        try:
+            async for piece in _pieces(api, namespace, pod, params):
                 yield piece
-    except ResponseError as exc:
-        if exc.status_code != _NO_LOG:
-            raise
-        if "previous" in params:
-            operation = f"read the log of {params['container']} in Pod/{namespace}/{pod}"
-            raise errors.NoPreviousLog(f"{operation}: {exc}") from exc
+        except ResponseError as exc:
+            _raise_if_final(exc, operation, params, obstacle)
+        else:
+            return
+        if "follow" not in params:
+            return
+        # With an obstacle, it asks once more: the container may have run since the last answer.
+        obstacle = container_start.obstacle(await _find_pod(api, namespace, pod), container)
+        if obstacle is None:
+            await asyncio.sleep(_POLL_S)
+
+
+def _raise_if_final(
+    failure: ResponseError, operation: str, params: Mapping[str, str], obstacle: str | None
+) -> None:
+    """Raise a failure unless it means that the container has not started, and may start."""
+    if failure.status_code != _NO_LOG:
+        raise failure
+    if "previous" in params:
+        raise errors.NoPreviousLog(f"{operation}: {failure}") from failure
+    if obstacle is not None:
+        raise errors.NotStarted(f"{operation}: {failure}; {obstacle}") from failure
+
+
+async def _pieces(
+    api: ApiServer, namespace: str, pod: str, params: Mapping[str, str]
+) -> AsyncIterator[str]:
+    """Yield pieces of a container's log from one response.
+
+    Raises:
+        ResponseError: The API server refused the request, or the pod has no node yet.
+    """
+    async with api.call_api(
+        "GET",
+        version="v1",
+        namespace=namespace,
+        url=f"pods/{pod}/log",
+        params=dict(params),
+        stream=True,
+        timeout=None,
+    ) as response:
+        if response.status_code == httpx.codes.NO_CONTENT:
+            raise ResponseError("the pod has no node yet", _NO_LOG, None)
+        async for piece in response.aiter_text():
+            yield piece
+
+
+async def _find_pod(api: ApiServer, namespace: str, pod: str) -> Body | None:
+    """Read a pod by a list, because people who may read logs may not always get pods."""
+    async with api.call_api(
+        "GET",
+        version="v1",
+        namespace=namespace,
+        url="pods",
+        params={"fieldSelector": f"metadata.name={pod}"},
+    ) as response:
+        items: list[Body] = read_object(response)["items"]
+    return next(iter(items), None)
 
 
 async def next_piece(pieces: AsyncIterator[str]) -> str | None:

@@ -54,7 +54,10 @@ Watch = Annotated[
 ]
 Tail = Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of lines.")]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Stream new lines until the container ends.")
+    bool,
+    typer.Option(
+        "--follow", "-f", help="Wait for the container, and stream new lines until it ends."
+    ),
 ]
 Container = Annotated[
     str | None,

@@ -83,28 +83,39 @@ def _write_pods(
     Raises:
         UsageError: None of them has a container of this name.
         NoPreviousLog: The options ask for previous logs, and no container has one.
+        NotStarted: The logs are followed, and no container starts.
     """
     oldest_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
-    all_containers = list(dict.fromkeys(name for pod in oldest_first for name in _containers(pod)))
+    all_logs = [(pod, name) for pod in oldest_first for name in _containers(pod)]
+    all_containers = list(dict.fromkeys(name for _, name in all_logs))
     if container is not None and container not in all_containers:
         raise errors.UsageError(
             f"-c {container}: no such container; the pods have {', '.join(all_containers)}"
         )
     pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
     has_output = []
-    for pod in oldest_first:
-        for name in _containers(pod):
-            if container in (None, name):
-                try:
-                    has_output.append(_write_container(session, pod, name, options))
-                except errors.NoPreviousLog as exc:
-                    session.note(str(exc))
-    if options.previous and not has_output:
-        raise errors.NoPreviousLog(
-            f"no container of {pod_names} has run before; leave out --previous"
-        )
+    for pod, name in all_logs:
+        if container in (None, name):
+            try:
+                has_output.append(_write_container(session, pod, name, options))
+            except (errors.NoPreviousLog, errors.NotStarted) as exc:
+                session.note(str(exc))
+    if not has_output:
+        raise _no_log(session, pod_names, options)
     if not any(has_output):
         session.note(f"the log of {pod_names} is empty")
+
+
+def _no_log(session: Session, pod_names: str, options: LogOptions) -> errors.Refused:
+    """Return the error for pods of which no container has the log that the options ask for."""
+    if options.previous:
+        return errors.NoPreviousLog(
+            f"no container of {pod_names} has run before; leave out --previous"
+        )
+    return errors.NotStarted(
+        f"no container of {pod_names} has started; see"
+        f" `kubectl describe pods -n {session.namespace}`"
+    )
 
 
 def _write_container(session: Session, pod: Body, container: str, options: LogOptions) -> bool:
@@ -112,6 +123,7 @@ def _write_container(session: Session, pod: Body, container: str, options: LogOp
 
     Raises:
         NoPreviousLog: The options ask for the previous log, and there is none.
+        NotStarted: The log is followed, and the container does not start.
     """
     has_output = False
     name = pod["metadata"]["name"]
@@ -122,6 +134,8 @@ def _write_container(session: Session, pod: Body, container: str, options: LogOp
         session.namespace, name, container=container, options=options
     ):
         session.write(piece)
+        if options.follow:
+            session.environment.write()
         has_output = has_output or bool(piece)
         last_piece = piece or last_piece
     if not last_piece.endswith("\n"):

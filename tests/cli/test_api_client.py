@@ -168,6 +168,76 @@ def test_a_container_that_has_not_run_before_has_no_previous_log(server, cluster
     assert list(read(options=LogOptions(10))) == []
 
 
+NO_LOG_YET = (400, '{"message": "container \\"check\\" in pod \\"x\\" is waiting to start"}')
+
+
+def pods(phase: str, **status: object) -> tuple[int, str]:
+    """A list of the pod `x`, of which the container `check` runs after `task`."""
+    return 200, json.dumps({"items": [{"status": {"phase": phase, **status}}]})
+
+
+def states(**by_container: Body) -> list[Body]:
+    return [{"name": name, "state": state} for name, state in by_container.items()]
+
+
+def follow(cluster: KubernetesCluster) -> list[str]:
+    options = LogOptions(10, follow=True)
+    return list(cluster.logs("demo", "x", container="check", options=options))
+
+
+@pytest.mark.parametrize("answer", [NO_LOG_YET, (204, "")], ids=["waits", "has no node"])
+def test_a_container_that_is_followed_before_it_starts_is_awaited(server, cluster, answer):
+    initializing = states(check={"waiting": {"reason": "PodInitializing"}})
+    waiting = pods("Pending", containerStatuses=initializing)
+    server.answers = [answer, waiting, (200, "2 passed\n")]
+    assert follow(cluster) == ["2 passed\n"]
+    assert server.requests[1][0] == "/api/v1/namespaces/demo/pods?fieldSelector=metadata.name%3Dx"
+
+
+def test_a_followed_container_that_ended_in_between_has_its_log(server, cluster):
+    ended = states(check={"terminated": {"exitCode": 0}})
+    server.answers = [NO_LOG_YET, pods("Succeeded", containerStatuses=ended), (200, "2 passed\n")]
+    assert follow(cluster) == ["2 passed\n"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (
+            pods(
+                "Failed",
+                initContainerStatuses=states(task={"terminated": {"exitCode": 3}}),
+                containerStatuses=states(check={"waiting": {"reason": "PodInitializing"}}),
+            ),
+            "the pod has ended: task failed with exit code 3",
+        ),
+        (
+            pods("Failed", reason="Evicted", message="the node was low on memory"),
+            "the pod has ended: Evicted: the node was low on memory",
+        ),
+        (
+            pods(
+                "Pending",
+                initContainerStatuses=states(
+                    task={"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+                ),
+            ),
+            "task does not start: ErrImagePull: no such image",
+        ),
+        ((200, '{"items": []}'), "the pod was deleted"),
+    ],
+    ids=["work failed", "evicted", "no image", "deleted"],
+)
+def test_a_followed_container_that_cannot_start_says_why(server, cluster, pod, reason):
+    server.answers = [NO_LOG_YET, pod, NO_LOG_YET]
+    with pytest.raises(errors.NotStarted) as caught:
+        follow(cluster)
+    assert str(caught.value) == (
+        'read the log of check in Pod/demo/x: container "check" in pod "x" is waiting to start;'
+        f" {reason}"
+    )
+
+
 def test_a_watch_begins_with_the_deletion_of_what_the_caller_has_read(server, cluster):
     target = Target("Mission", "demo", "x")
     server.answers = [LISTED, FORBIDDEN]

@@ -1,11 +1,12 @@
 """`wait --for`, logs of one container, and one revision: with the semantics of kubectl."""
 
+import io
 from datetime import timedelta
 
 import pytest
 
 from kais import labels
-from kais_cli import errors
+from kais_cli import app, errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import awaited_state
 from tests.cli import objects
@@ -221,6 +222,37 @@ def test_previous_logs_of_containers_of_which_none_has_run_before_are_refused(
     cluster.written = {}
     assert terminal.run("mission", "logs", NAME, "-p") == ExitStatus.FAILED
     assert "error: no container of pod has run before; leave out --previous" in terminal.err
+
+
+def test_followed_lines_reach_a_pipe_before_the_container_ends(terminal, cluster, logged):
+    pipe = io.BytesIO()
+    in_pipe = []
+
+    def pieces():
+        for piece in ("one\n", "two\n"):
+            yield piece
+            in_pipe.append(pipe.getvalue())
+
+    cluster.written = {("pod", "task"): pieces()}
+    environment = terminal.environment(stdout=io.TextIOWrapper(pipe), stderr=io.StringIO())
+    assert app.main(("mission", "logs", NAME, "-f"), environment) == ExitStatus.SUCCEEDED
+    assert in_pipe == [b"one\n", b"one\ntwo\n"]
+
+
+def test_a_followed_check_that_cannot_start_is_noted_after_the_log_of_the_work(
+    terminal, cluster, logged
+):
+    cluster.not_started["pod", "check-0"] = "the pod has ended: task failed with exit code 3"
+    assert terminal.run("mission", "logs", NAME, "-f") == ExitStatus.SUCCEEDED
+    assert terminal.out == "work\n"
+    assert terminal.err.endswith("\nthe pod has ended: task failed with exit code 3\n")
+
+
+def test_followed_pods_of_which_no_container_starts_are_an_error(terminal, cluster, logged):
+    for container in ("task", "check-0"):
+        cluster.not_started["pod", container] = "the pod was deleted"
+    assert terminal.run("mission", "logs", NAME, "-f") == ExitStatus.FAILED
+    assert "the pod was deleted\nerror: no container of pod has started; " in terminal.err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,7 +36,8 @@ class FakeCluster:
         self.login: str | None = None
         self.forwarded: list[tuple[str, str, int]] = []
         self.patched: list[tuple[str, str, Any, bool]] = []
-        self.written: dict[tuple[str, str], list[str]] = {}
+        self.written: dict[tuple[str, str], Iterable[str]] = {}
+        self.not_started: dict[tuple[str, str], str] = {}
         self.followed = False
         self.log_options: LogOptions | None = None
         self.deleted: list[tuple[str, str | None, str]] = []
@@ -115,6 +116,8 @@ class FakeCluster:
         self.log_options = options
         if options.previous and (pod, container) not in self.written:
             raise errors.NoPreviousLog(f"{container} in {pod} has not run before")
+        if (pod, container) in self.not_started:
+            raise errors.NotStarted(self.not_started[pod, container])
         yield from self.written.get((pod, container), ())
 
     def is_allowed(
