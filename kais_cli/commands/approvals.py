@@ -11,7 +11,7 @@ from kais import approvals, labels, reasons
 from kais.approvals import ApprovalDecision
 from kais.resources.mission import CallApprovalStatus, Mission
 from kais_cli import errors
-from kais_cli.commands.options import AllNamespaces, DryRun, Output
+from kais_cli.commands.options import AllNamespaces, DryRun, Output, dry_run_suffix
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 from kais_cli.views import output, quantities, table_layout
@@ -148,7 +148,8 @@ def _decide(
     session.cluster.patch(
         "Mission", session.namespace, mission.metadata.name, patch, dry_run=dry_run
     )
-    session.note(f"{mission.ref}: {call.tool} ({call.call}) {_PARTICIPLES[verb]}")
+    suffix = dry_run_suffix(dry_run=dry_run)
+    session.note(f"{mission.ref}: {call.tool} ({call.call}) {_PARTICIPLES[verb]}{suffix}")
     return ExitStatus.SUCCEEDED
 
 

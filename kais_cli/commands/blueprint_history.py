@@ -12,7 +12,7 @@ from kais_cli import errors
 from kais_cli.blueprints import gitops, lookup, revisions
 from kais_cli.blueprints import stats as blueprints_stats
 from kais_cli.commands.blueprint import Name, app
-from kais_cli.commands.options import DryRun, Output
+from kais_cli.commands.options import DryRun, Output, dry_run_suffix
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command
 from kais_cli.views import output, text_layout
@@ -191,7 +191,7 @@ def rollback(
     if output_ is not Format.TABLE:
         session.write(output.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
-    checked = " (dry run, nothing changed)" if dry_run else ""
+    checked = dry_run_suffix(dry_run=dry_run)
     session.write(f"{name}: template of revision {number} again{checked}\n")
     session.write(
         text_layout.indent(changes or "no change: the blueprint has that template already")

@@ -28,6 +28,7 @@ from kais_cli.commands.options import (
     Tail,
     Timestamps,
     Watch,
+    dry_run_suffix,
     log_options,
     object_name,
 )
@@ -121,6 +122,5 @@ def approve(
     user = session.cluster.user_name()
     approval = {labels.APPROVED: labels.APPROVED_YES, labels.APPROVED_BY: user}
     annotated = annotation_verbs.annotate(session, "Cell", name, approval, dry_run=dry_run)
-    return resource_access.write_acknowledgement(
-        session, annotated, f"{cell.ref}: approved by {user}", output_
-    )
+    message = f"{cell.ref}: approved by {user}{dry_run_suffix(dry_run=dry_run)}"
+    return resource_access.write_acknowledgement(session, annotated, message, output_)

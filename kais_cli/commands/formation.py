@@ -20,6 +20,7 @@ from kais_cli.commands.options import (
     Selector,
     SortBy,
     Watch,
+    dry_run_suffix,
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
@@ -104,6 +105,6 @@ def scale(
     if output_ is not Format.TABLE:
         session.write(output.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
-    checked = " (dry run, nothing changed)" if dry_run else ""
+    checked = dry_run_suffix(dry_run=dry_run)
     session.write(f"{name}: {cell} scaled from {previous_replicas} to {replicas}{checked}\n")
     return ExitStatus.SUCCEEDED

@@ -26,6 +26,7 @@ from kais_cli.commands.options import (
     Tail,
     Timeout,
     Timestamps,
+    dry_run_suffix,
     log_options,
 )
 from kais_cli.exit_status import ExitStatus
@@ -66,7 +67,8 @@ def retry(
     annotated = annotation_verbs.annotate(
         session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run
     )
-    session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}")
+    suffix = dry_run_suffix(dry_run=dry_run)
+    session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}{suffix}")
     if dry_run or not wait:
         session.write(
             output.dump_object(annotated, Format.NAME if output_ is Format.TABLE else output_)
@@ -101,9 +103,8 @@ def abort(
     annotated = annotation_verbs.annotate(
         session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run
     )
-    return resource_access.write_acknowledgement(
-        session, annotated, f"{mission.ref} is being ended: {reason}", output_
-    )
+    message = f"{mission.ref} is being ended: {reason}{dry_run_suffix(dry_run=dry_run)}"
+    return resource_access.write_acknowledgement(session, annotated, message, output_)
 
 
 @command(app, "approve")
@@ -193,6 +194,6 @@ def _review(
     text = json.dumps(annotation, ensure_ascii=False)
     by_name = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
     annotated = annotation_verbs.annotate(session, "Mission", name, by_name, dry_run=dry_run)
-    return resource_access.write_acknowledgement(
-        session, annotated, f"{mission.ref}: attempt {attempt} {_PARTICIPLES[verdict]}", form
-    )
+    suffix = dry_run_suffix(dry_run=dry_run)
+    message = f"{mission.ref}: attempt {attempt} {_PARTICIPLES[verdict]}{suffix}"
+    return resource_access.write_acknowledgement(session, annotated, message, form)

@@ -103,6 +103,11 @@ DryRun = Annotated[
 ]
 
 
+def dry_run_suffix(*, dry_run: bool) -> str:
+    """Return the end of a message about a change, which a dry run has not made."""
+    return " (dry run, nothing changed)" if dry_run else ""
+
+
 def log_options(
     tail: int, *, follow: bool, since: str | None, previous: bool, timestamps: bool
 ) -> LogOptions:

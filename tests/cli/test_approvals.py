@@ -111,6 +111,15 @@ def test_reject_passes_the_reason_on(terminal, cluster):
     assert (record["decision"], record["reason"]) == ("deny", "not now")
 
 
+@pytest.mark.parametrize(("verb", "participle"), [("approve", "approved"), ("reject", "rejected")])
+def test_dry_run_of_a_decision_says_that_nothing_changed(terminal, cluster, verb, participle):
+    name = put(cluster, CALL)
+    assert terminal.run("approvals", verb, "5f0d", "--dry-run") == ExitStatus.SUCCEEDED
+    assert terminal.err.endswith(f"(5f0d2b3c-1) {participle} (dry run, nothing changed)\n")
+    metadata = cluster.get("Mission", "demo", name)["metadata"]
+    assert labels.APPROVAL not in metadata.get("annotations", {})
+
+
 def test_unknown_call_is_refused(terminal, cluster):
     put(cluster, CALL)
     assert terminal.run("approvals", "approve", "zzz") == ExitStatus.FAILED

@@ -161,6 +161,9 @@ def test_approval_of_a_cell_names_who_approves(terminal, cluster):
 def test_approval_on_trial_changes_nothing(terminal, cluster):
     cluster.put(refused_cell("cells that Cell/demo/lead creates need approval"))
     assert terminal.run("cell", "approve", "helper", "--dry-run") == 0
+    assert terminal.err == (
+        f"Cell/demo/helper: approved by {cluster.user_name()} (dry run, nothing changed)\n"
+    )
     assert labels.APPROVED not in (
         cluster.get("Cell", "demo", "helper")["metadata"].get("annotations") or {}
     )

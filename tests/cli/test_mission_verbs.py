@@ -140,6 +140,28 @@ def test_dry_run_of_a_verb_changes_nothing(terminal, cluster):
     assert annotations(cluster) == {}
 
 
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        ("abort", "is being ended: aborted"),
+        ("approve", ": attempt 1 approved"),
+        ("reject --feedback shorter", ": attempt 1 rejected"),
+    ],
+)
+def test_dry_run_of_a_verb_says_that_nothing_changed(terminal, cluster, verb, message):
+    put(cluster, objects.mission(phase="Running", attempt=1), review="Pending")
+    assert terminal.run("mission", *verb.split(), NAME, "--dry-run") == ExitStatus.SUCCEEDED
+    assert terminal.err.endswith(f"{message} (dry run, nothing changed)\n")
+
+
+def test_dry_run_of_a_retry_says_that_nothing_changed(terminal, cluster):
+    put(cluster, objects.ended("Failed"))
+    assert terminal.run("mission", "retry", NAME, "--dry-run") == ExitStatus.SUCCEEDED
+    assert terminal.err == (
+        f"Mission/demo/{NAME} runs again: {labels.RERUN}=x2k4f (dry run, nothing changed)\n"
+    )
+
+
 def pod(attempt, *, checks=()):
     spec = {"containers": [{"name": "task"}]}
     if checks:
