@@ -47,7 +47,11 @@ def doctor(
 
 
 def _run_checks(session: Session, *, all_namespaces: bool) -> Iterator[Finding]:
-    """Run the checks from the ground up; a denied check reports that, and the next one runs."""
+    """Run the checks from the ground up; a check that fails reports that, and the next one runs.
+
+    Raises:
+        Unreachable: The API server does not answer the first one.
+    """
     from importlib import metadata  # noqa: PLC0415 (only here)
 
     cluster, now = session.cluster, session.environment.now()
@@ -64,7 +68,9 @@ def _run_checks(session: Session, *, all_namespaces: bool) -> Iterator[Finding]:
     yield from _with_errors_as_findings(
         "service", lambda: installation.service(cluster, release, version=version)
     )
-    yield from installation.lookalikes(cluster, release)
+    yield from _with_errors_as_findings(
+        "service", lambda: installation.lookalikes(cluster, release)
+    )
     yield from _with_errors_as_findings(
         "outbox", lambda: [installation.outbox(cluster, release.namespace)]
     )
@@ -89,3 +95,5 @@ def _with_errors_as_findings(
         yield findings.warning(subject, f"not checked: {exc}", installation.UPGRADE_KINDS)
     except errors.Refused as exc:
         yield findings.refused(subject, str(exc))
+    except errors.Unreachable as exc:
+        yield findings.unanswered(subject, str(exc))

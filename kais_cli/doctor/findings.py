@@ -55,6 +55,11 @@ def refused(subject: str, message: str) -> Finding:
     return Finding(Level.WARNING, subject, f"{_NOT_CHECKED}{message}", _READ_ADVICE)
 
 
+def unanswered(subject: str, message: str) -> Finding:
+    """Return a finding that a request of a check failed, so that the state is not known."""
+    return Finding(Level.FAILED, subject, f"{_NOT_CHECKED}{message}", "run kais doctor again")
+
+
 def merge_refused(results: Iterable[Finding]) -> list[Finding]:
     """Replace several findings of `refused` by one, which names what the user may not read."""
     merged = list(results)

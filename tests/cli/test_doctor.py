@@ -470,6 +470,28 @@ def test_advice_for_a_kind_that_is_not_served_is_to_install_it(terminal, cluster
     assert "request the right" not in terminal.out
 
 
+@pytest.mark.parametrize(
+    ("kind", "subject"),
+    [("Event", "operator"), ("Pod", "service"), ("Mission", "objects"), ("ConfigMap", "outbox")],
+)
+def test_a_request_that_fails_is_a_finding_and_the_rest_is_checked(
+    terminal, cluster, monkeypatch, kind, subject
+):
+    real, message = cluster.list, "the API server answers 504; try again later"
+
+    def listing(listed, *arguments, **options):
+        if listed == kind:
+            raise errors.Unreachable(message)
+        return real(listed, *arguments, **options)
+
+    monkeypatch.setattr(cluster, "list", listing)
+    status = broken(terminal, f"failed   {subject:<9} not checked: {message}\n")
+    assert status == ExitStatus.FAILED
+    assert "→ run kais doctor again" in terminal.out
+    assert "ok       cluster   answers, Kubernetes v1.36.3\n" in terminal.out
+    assert "ok       rights    you may do all that kais does in demo\n" in terminal.out
+
+
 def test_an_unreachable_cluster_is_status_7(terminal, cluster):
     cluster.failure = errors.Unreachable("the API server does not answer")
     assert terminal.run("doctor") == ExitStatus.UNREACHABLE
