@@ -151,6 +151,9 @@ def logs(  # noqa: PLR0913 (one argument per option)
 ) -> ExitStatus:
     """Print the logs of an attempt: its work and its checks.
 
+    A mission of a cell in mode Service, the default of agents, has no pods of its own; use
+    `kais cell logs`.
+
     The pods of an earlier run (--run) are deleted; of it, the command prints the record that the
     knowledge service keeps: messages, tool calls, errors and checks of all its attempts.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kais import labels, names
 from kais_cli import errors
+from kais_cli.runs import service_cell
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body, LogOptions
@@ -30,17 +31,30 @@ def write(
     """Write the logs of the containers of an attempt's pods; of one if `container` names it.
 
     Raises:
-        Refused: The attempt has no pods: it has not started, or they were deleted.
+        Refused: The attempt has no pods: its cell keeps running, it has not started, or they were
+            deleted.
         UsageError: None of them has a container of this name.
     """
     pods = _pods_of_attempt(session, mission, attempt)
     if not pods:
-        attempt_label = f"attempt {attempt}" if attempt else "any attempt"
-        raise errors.Refused(
-            f"Mission/{session.namespace}/{mission} has no pod of {attempt_label}: it has not"
-            f" started, or its pods were deleted; its result is in `kais mission show {mission}`"
-        )
+        raise _no_pods(session, mission, attempt)
     _write_pods(session, pods, container, options)
+
+
+def _no_pods(session: Session, mission: str, attempt: int | None) -> errors.Refused:
+    """Return the error for an attempt without pods, with where else to look."""
+    subject, cell = f"Mission/{session.namespace}/{mission}", service_cell.find(session, mission)
+    if cell is not None:
+        command = service_cell.logs_command(cell, session.namespace)
+        return errors.Refused(
+            f"{subject} has no pods of its own: it runs in those of"
+            f" Cell/{session.namespace}/{cell}, which keeps running; see `{command}`"
+        )
+    attempt_label = f"attempt {attempt}" if attempt else "any attempt"
+    return errors.Refused(
+        f"{subject} has no pod of {attempt_label}: it has not started, or its pods were deleted;"
+        f" its result is in `kais mission show {mission}`"
+    )
 
 
 def write_cell(session: Session, cell: str, *, container: str | None, options: LogOptions) -> None:

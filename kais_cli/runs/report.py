@@ -10,7 +10,14 @@ from kais.outcomes import Outcome
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.ports import Target
-from kais_cli.runs import awaited_state, follow, progress, progress_display, run_exit_status
+from kais_cli.runs import (
+    awaited_state,
+    follow,
+    progress,
+    progress_display,
+    run_exit_status,
+    service_cell,
+)
 from kais_cli.runs.progress import RunState
 from kais_cli.views import agent_usage, output, text_layout
 from kais_cli.views.output import Format
@@ -128,7 +135,8 @@ def write_report(session: Session, state: RunState, *, name: str, form: Format) 
         return status
     run_knowledge = _fetch_run_knowledge(session, state.mission) if state.mission else None
     if form is Format.TABLE:
-        session.write(_format_report(state, name, run_knowledge, width=session.environment.width))
+        lines = _outcome_line(state, name) + _logs_line(session, state)
+        session.write(_format_report(state, lines, run_knowledge, width=session.environment.width))
     else:
         session.write(output.dump(_tree(state, name, run_knowledge), form))
     return status
@@ -150,9 +158,9 @@ def _fetch_run_knowledge(session: Session, mission: Mission) -> RunKnowledge | N
 
 
 def _format_report(
-    state: RunState, name: str, run_knowledge: RunKnowledge | None, *, width: int | None
+    state: RunState, outcome_lines: str, run_knowledge: RunKnowledge | None, *, width: int | None
 ) -> str:
-    parts = [_outcome_line(state, name)]
+    parts = [outcome_lines]
     mission = state.mission
     if mission and mission.status.result:
         cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
@@ -185,10 +193,19 @@ def _outcome_line(state: RunState, name: str) -> str:
     result = (mission.status.result or "").strip()
     if result.startswith("{"):  # the report shows the members of a result of JSON
         reason = reason.removesuffix(f": {result}")
-    line += f"reason: {reason}\n"
-    if state.outcome not in _WITH_LOGS:
-        return line
-    return f"{line}logs: kais mission logs {name} -n {mission.metadata.namespace}\n"
+    return f"{line}reason: {reason}\n"
+
+
+def _logs_line(session: Session, state: RunState) -> str:
+    """Return the line with the command for the logs of a failed run; empty for other runs."""
+    mission = state.mission
+    if mission is None or not mission.status.message or state.outcome not in _WITH_LOGS:
+        return ""
+    name, namespace = mission.metadata.name, mission.metadata.namespace
+    cell = service_cell.find(session, name)
+    if cell is not None:
+        return f"logs: {service_cell.logs_command(cell, namespace)}\n"
+    return f"logs: kais mission logs {name} -n {namespace}\n"
 
 
 def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from kais.resources.mission import Mission
+from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs
 from tests.cli import objects
@@ -229,3 +230,66 @@ def test_a_mission_shows_its_review_and_who_gave_the_verdict(terminal, cluster, 
     name = objects.mission()["metadata"]["name"]
     assert terminal.run("mission", "show", name) == 0
     assert f"\nReview: {line}" in terminal.out
+
+
+MIND = {"provider": "openai", "model": "m", "systemPrompt": "Work."}
+
+
+@pytest.fixture(params=["formation", "cell"])
+def agent_mission(request, cluster):
+    """A failed mission of an agent that keeps running; returns the name of its cell."""
+    body = objects.ended("Failed", message="Failed: the agent gave up")
+    template = {"name": "lead", "replicas": 2, "spec": {"mind": MIND}}
+    formation = {"cells": [template], "topology": {"type": "star", "hub": "lead"}}
+    cluster.put(objects.made("Formation", "doctor-x2k4f", formation))
+    if request.param == "cell":
+        name, body["spec"] = "writer", {"cellRef": "writer", "objective": "look for bob"}
+    else:
+        name, body["spec"]["entrypoint"] = "doctor-x2k4f-lead-1", {"cell": "lead-1"}
+    cluster.put(objects.made("Cell", name, {"mind": MIND}))
+    cluster.put(body)
+    return name
+
+
+def test_report_of_a_failed_mission_of_an_agent_names_the_command_for_its_cell(
+    terminal, agent_mission
+):
+    assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.FAILED
+    assert f"\nlogs: kais cell logs {agent_mission} -n demo\n" in terminal.out
+
+
+@pytest.mark.parametrize("kind", ["mission", "instance"])
+def test_logs_of_a_mission_of_an_agent_are_refused_with_the_command_for_its_cell(
+    terminal, cluster, agent_mission, kind
+):
+    cluster.put(objects.instance(mission="doctor-x2k4f"))
+    assert terminal.run(kind, "logs", "doctor-x2k4f") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Mission/demo/doctor-x2k4f has no pods of its own: it runs in those of"
+        f" Cell/demo/{agent_mission}, which keeps running; see `kais cell logs {agent_mission}"
+        " -n demo`\n"
+    )
+
+
+@pytest.mark.parametrize("spec", [{"mode": "Task", "mind": MIND}, {"container": {"image": "x:1"}}])
+def test_mission_of_a_cell_that_works_as_a_task_has_logs_of_its_own(
+    terminal, cluster, agent_mission, spec
+):
+    cluster.put(objects.made("Cell", agent_mission, spec))
+    assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.FAILED
+    assert "\nlogs: kais mission logs doctor-x2k4f -n demo\n" in terminal.out
+
+
+def test_report_of_a_mission_whose_cell_may_not_be_read_is_still_written(
+    terminal, cluster, agent_mission, monkeypatch
+):
+    real = cluster.get
+
+    def get(kind, *arguments):
+        if kind == "Cell":
+            raise errors.Refused("get Cell: forbidden")
+        return real(kind, *arguments)
+
+    monkeypatch.setattr(cluster, "get", get)
+    assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.FAILED
+    assert "\nlogs: kais mission logs doctor-x2k4f -n demo\n" in terminal.out
