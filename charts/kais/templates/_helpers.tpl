@@ -76,3 +76,18 @@ limits:
 {{- end }}
 {{- toJson $models }}
 {{- end }}
+
+{{/*
+Two operators of one namespace would share a Lease and the calls that wait for the knowledge service: one of
+them would do nothing, and look healthy.
+*/}}
+{{- define "kais.requireOwnNamespace" -}}
+{{- range (lookup "apps/v1" "Deployment" .Release.Namespace "").items }}
+{{- $labels := .metadata.labels | default dict }}
+{{- $release := index $labels "app.kubernetes.io/instance" | default "" }}
+{{- $isOperator := and (eq (index $labels "app.kubernetes.io/name" | default "") "kais") (eq (index $labels "app.kubernetes.io/component" | default "") "operator") }}
+{{- if and $isOperator (ne $release $.Release.Name) }}
+{{- fail (printf "the namespace %s already has the release %s of kais; install each release in a namespace of its own" $.Release.Namespace $release) }}
+{{- end }}
+{{- end }}
+{{- end }}
