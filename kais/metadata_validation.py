@@ -19,6 +19,11 @@ _LABEL_RULE = (
 )
 
 
+def is_object_name(text: str) -> bool:
+    """Whether a text is a valid name of an object: a DNS subdomain of 1 to 253 characters."""
+    return len(text) <= _MAX_NAME and _SUBDOMAIN.fullmatch(text) is not None
+
+
 def violations(metadata: Any) -> Iterator[Violation]:
     """Yield what the API server refuses in name, generateName and namespace.
 

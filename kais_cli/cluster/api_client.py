@@ -7,12 +7,14 @@ port-forwards use it, over the client of this module.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
+from kais_cli import errors
 from kais_cli.cluster.kubeconfig_login import Login
 
 _UNAUTHORIZED = 401
@@ -47,19 +49,22 @@ class ApiServer:
         method: str,
         *,
         version: str,
-        url: str,
+        path: Sequence[str],
         namespace: str | None = None,
         stream: bool = False,
         **options: Any,
     ) -> AsyncIterator[httpx.Response]:
         """Send a request; with `stream`, the body of the response is not read yet.
 
+        `path` contains the parts of the path after the namespace, such as `missions` and a name.
+
         Raises:
             ResponseError: The server answered with an error.
+            UsageError: A part of the path is no name.
             httpx.HTTPError: It did not answer.
         """
-        path = _path(version, namespace, url)
-        response = await self._send(method, path, options, stream=stream)
+        url = path_in(version, namespace, path)
+        response = await self._send(method, url, options, stream=stream)
         try:
             if response.is_error:
                 await response.aread()
@@ -154,9 +159,26 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
     )
 
 
-def _path(version: str, namespace: str | None, url: str) -> str:
+def path_in(version: str, namespace: str | None, path: Sequence[str]) -> str:
+    """Return the path of a resource in a namespace, or in none, with its parts quoted.
+
+    Raises:
+        UsageError: The namespace or a part is no name.
+    """
     base = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-    return f"{base}/namespaces/{namespace}/{url}" if namespace else f"{base}/{url}"
+    parts = path if namespace is None else ("namespaces", namespace, *path)
+    return "/".join((base, *map(_quoted, parts)))
+
+
+def _quoted(part: str) -> str:
+    """Quote a part of a path; refuse what would make it the path of another resource.
+
+    Without its last part, the path of an object is that of all objects, which a DELETE would
+    delete. The API server decodes `%2F` before it splits a path.
+    """
+    if part in ("", ".", "..") or "/" in part or "%" in part:
+        raise errors.UsageError(f"{part!r} is not the name of an object or of a namespace")
+    return quote(part, safe="")
 
 
 def _error(response: httpx.Response) -> ResponseError:

@@ -57,7 +57,7 @@ class KubernetesCluster:
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
         """Read one object; None if it does not exist."""
         version, plural = path_of(kind)
-        call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
+        call = self._call("GET", version, plural, name, namespace=namespace)
         try:
             return self._event_loop.run(call)
         except ResponseError as exc:
@@ -104,7 +104,8 @@ class KubernetesCluster:
         call = self._call(
             "PATCH",
             version,
-            f"{plural}/{name}",
+            plural,
+            name,
             namespace=namespace,
             params=_write_params(dry_run=dry_run),
             content=json.dumps(patch),
@@ -118,7 +119,8 @@ class KubernetesCluster:
         call = self._call(
             "DELETE",
             version,
-            f"{plural}/{name}",
+            plural,
+            name,
             namespace=namespace,
             json={"propagationPolicy": "Background"},
         )
@@ -222,10 +224,10 @@ class KubernetesCluster:
             "kind": "TokenRequest",
             "spec": {"audiences": [audience], "expirationSeconds": _TOKEN_LIFE_S},
         }
-        url = f"serviceaccounts/{account}/token"
+        path = ("serviceaccounts", account, "token")
         operation = f"request a token of ServiceAccount/{namespace}/{account}"
         try:
-            call = self._call("POST", "v1", url, namespace=namespace, json=body)
+            call = self._call("POST", "v1", *path, namespace=namespace, json=body)
             return str(self._event_loop.run(call)["status"]["token"])
         except ResponseError as exc:
             if kubernetes_api.is_missing(exc):
@@ -271,10 +273,10 @@ class KubernetesCluster:
         return kubernetes_api.translate(failure, operation, server=server)
 
     async def _call(
-        self, method: str, version: str, url: str, *, namespace: str | None = None, **options: Any
+        self, method: str, version: str, *path: str, namespace: str | None = None, **options: Any
     ) -> Body:
         async with self._api.call_api(
-            method, version=version, namespace=namespace, url=url, timeout=_TIMEOUT_S, **options
+            method, version=version, namespace=namespace, path=path, timeout=_TIMEOUT_S, **options
         ) as response:
             return read_object(response)
 

@@ -88,7 +88,7 @@ async def _pieces(
         "GET",
         version="v1",
         namespace=namespace,
-        url=f"pods/{pod}/log",
+        path=("pods", pod, "log"),
         params=dict(params),
         stream=True,
         timeout=None,
@@ -105,7 +105,7 @@ async def _find_pod(api: ApiServer, namespace: str, pod: str) -> Body | None:
         "GET",
         version="v1",
         namespace=namespace,
-        url="pods",
+        path=("pods",),
         params={"fieldSelector": f"metadata.name={pod}"},
     ) as response:
         items: list[Body] = read_object(response)["items"]

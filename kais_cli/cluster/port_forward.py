@@ -13,7 +13,7 @@ import kr8s
 from kr8s.asyncio.objects import Pod
 
 from kais_cli import errors
-from kais_cli.cluster.api_client import ApiServer
+from kais_cli.cluster.api_client import ApiServer, path_in
 from kais_cli.error_messages import kubernetes_api
 
 FORWARD_ERRORS = (
@@ -48,8 +48,8 @@ class WebSockets:
     async def open_websocket(
         self, *, version: str, namespace: str, url: str, params: dict[str, str]
     ) -> AsyncIterator[httpx_ws.AsyncWebSocketSession]:
-        """Open a WebSocket to the URL of a built-in resource."""
-        path = f"/api/{version}/namespaces/{namespace}/{url}"
+        """Open a WebSocket to the URL of a built-in resource, such as `pods/x/portforward`."""
+        path = path_in(version, namespace, url.split("/"))
         socket: httpx_ws.AsyncWebSocketSession
         async with httpx_ws.aconnect_ws(
             path, self._client, params=params, extensions=self._extensions
@@ -62,7 +62,11 @@ async def forward(api: ApiServer, namespace: str, pod: str, port: int) -> AsyncI
     """Forward a local port to a port of a pod; yield the local one.
 
     Tries the connection once first, because kr8s would retry a refused one forever.
+
+    Raises:
+        UsageError: The namespace or the pod is no name; kr8s would not check it.
     """
+    path_in("v1", namespace, ("pods", pod))
     try:
         await _connect(api, namespace, pod, port)
     except httpx_ws.WebSocketUpgradeError as exc:

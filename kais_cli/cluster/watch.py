@@ -134,7 +134,7 @@ def _request(kind: str, namespace: str | None, selector: dict[str, str]) -> _Req
     options = {
         "version": base.API_VERSION,
         "namespace": namespace,
-        "url": resource_names.BY_KIND[kind].plural,
+        "path": (resource_names.BY_KIND[kind].plural,),
     }
     return _Request(kind, options, selector)
 

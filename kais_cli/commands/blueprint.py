@@ -22,6 +22,7 @@ from kais_cli.commands.options import (
     SortBy,
     Timeout,
     Watch,
+    new_object_name,
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
@@ -135,7 +136,11 @@ def use(  # noqa: PLR0913 (one argument per option)
     set_: ParameterValues = None,
     values_: Values = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the instance. Default: generated.")
+        str | None,
+        typer.Option(
+            help="Name of the instance. Default: generated.",
+            callback=new_object_name("BlueprintInstance"),
+        ),
     ] = None,
     revision: Revision = None,
     wait: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kais import durations, resource_names
+from kais import durations, metadata_validation, resource_names
 from kais_cli import errors
 from kais_cli.ports import LogOptions
 from kais_cli.settings import Identity
@@ -129,7 +129,8 @@ def log_options(
 def object_name(kind: str) -> Callable[[str], str]:
     """Return a callback that accepts `NAME` and `TYPE/NAME`, as `kubectl get -o name` prints it.
 
-    The callback raises `UsageError` if the type is another one than `kind`.
+    The callback raises `UsageError` if the type is another one than `kind`, or if no object can
+    have the name.
     """
 
     def parse(argument: str) -> str:
@@ -140,6 +141,29 @@ def object_name(kind: str) -> Callable[[str], str]:
             raise errors.UsageError(
                 f"{argument!r} is not a {kind}; write NAME or {kind.lower()}/NAME"
             )
+        _check_name(name, argument, kind)
         return name
 
     return parse
+
+
+def new_object_name(kind: str) -> Callable[[str | None], str | None]:
+    """Return a callback that accepts a name for a new object, or none.
+
+    The callback raises `UsageError` if no object can have the name.
+    """
+
+    def parse(argument: str | None) -> str | None:
+        if argument is not None:
+            _check_name(argument, argument, kind)
+        return argument
+
+    return parse
+
+
+def _check_name(name: str, argument: str, kind: str) -> None:
+    if not metadata_validation.is_object_name(name):
+        raise errors.UsageError(
+            f"{argument!r} is not the name of a {kind}: a name has 1 to 253 of a-z, 0-9, - and .,"
+            " and begins and ends with a letter or a digit"
+        )

@@ -53,11 +53,14 @@ class ClusterSources:
         namespace: str | None = None,
         is_namespaced: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
+        from urllib.parse import quote  # noqa: PLC0415 (only to ask a cluster)
+
         from kais_cli.cluster import kubeconfig_login  # noqa: PLC0415 (loads yaml)
 
         try:
             login = kubeconfig_login.read(self._kubeconfig, context=self._context, may_prompt=False)
-            namespace_path = f"/namespaces/{namespace or login.namespace}" if is_namespaced else ""
+            quoted = quote(namespace or login.namespace, safe="")
+            namespace_path = f"/namespaces/{quoted}" if is_namespaced else ""
             base = "/api" if version == "v1" else "/apis"
             items: list[Mapping[str, Any]] = _get(
                 login, f"{base}/{version}{namespace_path}/{plural}"

@@ -41,6 +41,8 @@ class Server:
                 self.end_headers()
                 self.wfile.write(text.encode())
 
+            do_DELETE = do_PATCH = do_POST = do_GET  # noqa: N815 (as its base calls them)
+
             def log_message(self, *arguments: object) -> None:
                 """Write nothing."""
 
@@ -258,3 +260,38 @@ def test_a_socks_proxy_that_does_not_answer_is_reported(tmp_path):
     with pytest.raises(errors.Unreachable, match=r"of context x in .* does not answer"):
         cluster.version()
     cluster.close()
+
+
+NO_NAMES = ["", ".", "..", "a/b", "../../other/missions/private", "a%2Fb"]
+CALLS = {
+    "get": lambda cluster, name: cluster.get("Mission", "demo", name),
+    "delete": lambda cluster, name: cluster.delete("Mission", "demo", name),
+    "delete of the cluster": lambda cluster, name: cluster.delete("Namespace", None, name),
+    "patch": lambda cluster, name: cluster.patch("Mission", "demo", name, {}),
+    "token": lambda cluster, name: cluster.token("demo", name, "kais"),
+    "logs": lambda cluster, name: list(
+        cluster.logs("demo", name, container="cell", options=LogOptions(10))
+    ),
+    "forward": lambda cluster, name: cluster.forward("demo", name, 80).__enter__(),
+    "namespace of a get": lambda cluster, name: cluster.get("Mission", name, "x"),
+    "namespace of a list": lambda cluster, name: cluster.list("Mission", name),
+    "namespace of a forward": lambda cluster, name: cluster.forward(name, "x", 80).__enter__(),
+}
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_with_what_is_no_name_is_refused_and_sends_nothing(server, cluster, call, name):
+    with pytest.raises(errors.UsageError, match="is not the name of an object") as refused:
+        CALLS[call](cluster, name)
+    assert repr(name) in str(refused.value)
+    assert server.requests == []
+
+
+def test_a_name_with_the_characters_of_a_query_stays_one_part_of_the_path(server, cluster):
+    cluster.get("Mission", "demo", "x?y=1#z w")
+    cluster.get("Pod", "a b", "x:y")
+    assert [path for path, _ in server.requests] == [
+        "/apis/kais.io/v1/namespaces/demo/missions/x%3Fy%3D1%23z%20w",
+        "/api/v1/namespaces/a%20b/pods/x%3Ay",
+    ]

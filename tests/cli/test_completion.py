@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kais_cli.completion import candidates, shells
+from kais_cli.completion.cluster_sources import ClusterSources
 from scripts import completion_commands
 
 BIN = Path(sys.executable).parent
@@ -136,6 +137,11 @@ def kubeconfig(tmp_path):
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.mark.parametrize("namespace", ["../namespaces/tutorial", "a b"])
+def test_a_namespace_that_is_typed_stays_one_part_of_the_path(kubeconfig, namespace):
+    assert ClusterSources(str(kubeconfig)).objects("blueprints", namespace) == []
 
 
 def run(command: list[str], kubeconfig: Path) -> str:

@@ -99,6 +99,18 @@ def test_delete_deletes_the_instance_and_prints_its_name(terminal, cluster):
     assert terminal.err == "BlueprintInstance/demo/doctor-x2k4f is being deleted\n"
 
 
+NO_NAMES = ["", " ", "doctor-x2k4f ", "blueprintinstance/", "..", "a/../b", "Doctor", "a" * 254]
+
+
+@pytest.mark.parametrize("argument", NO_NAMES)
+def test_delete_of_what_is_no_name_is_a_usage_error_and_sends_nothing(terminal, cluster, argument):
+    status = terminal.run("instance", "delete", "doctor-x2k4f", argument)
+    assert status == ExitStatus.USAGE
+    assert repr(argument) in terminal.err
+    assert "BlueprintInstance" in terminal.err
+    assert cluster.used == set()
+
+
 def test_delete_takes_several_names_and_deletes_none_if_one_is_missing(terminal, cluster):
     cluster.put(objects.instance("second"))
     names = ("doctor-x2k4f", "bpi/second")

@@ -268,3 +268,28 @@ def test_one_broken_file_hides_no_mistake_of_another(terminal, tmp_path):
     assert "error: cannot read" in terminal.err
     assert "b.yaml:" in terminal.err
     assert "c.yaml: the template renders" in terminal.out
+
+
+COMMANDS_WITH_A_NAME = [
+    *(f"blueprint {verb} NAME" for verb in ("show", "render", "use", "history", "diff", "stats")),
+    "blueprint use doctor --no-wait --name NAME",
+    *(f"instance {verb} NAME" for verb in ("show", "wait", "logs", "delete")),
+    *(f"mission {verb} NAME" for verb in ("show", "watch", "wait", "retry", "abort", "logs")),
+    "mission approve NAME",
+    "mission reject NAME --feedback no",
+    "mission extract NAME --replay",
+    "formation show NAME",
+    "formation scale NAME --cell a --replicas 2",
+    *(f"cell {verb} NAME" for verb in ("show", "logs", "approve")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_A_NAME)
+@pytest.mark.parametrize("name", ["", "../x"])
+def test_a_command_refuses_what_is_no_name_before_it_calls_the_cluster(
+    terminal, cluster, command, name
+):
+    arguments = [name if part == "NAME" else part for part in command.split()]
+    assert terminal.run(*arguments) == ExitStatus.USAGE
+    assert f"{name!r} is not " in terminal.err
+    assert cluster.used == set()
