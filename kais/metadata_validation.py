@@ -7,8 +7,10 @@ from typing import Any
 from kais import names
 from kais.errors import Violation
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_MAX_NAME = 253
+SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+"""The pattern of the whole name of an object, which has at most `MAX_NAME` characters."""
+MAX_NAME = 253
+_SUBDOMAIN = re.compile(SUBDOMAIN)
 _ENDS = "and must start and end with an alphanumeric character"
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
@@ -21,7 +23,7 @@ _LABEL_RULE = (
 
 def is_object_name(text: str) -> bool:
     """Whether a text is a valid name of an object: a DNS subdomain of 1 to 253 characters."""
-    return len(text) <= _MAX_NAME and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= MAX_NAME and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def violations(metadata: Any) -> Iterator[Violation]:
@@ -45,8 +47,8 @@ def violations(metadata: Any) -> Iterator[Violation]:
 
 
 def _subdomain(path: str, text: str, checked: str) -> Iterator[Violation]:
-    if len(text) > _MAX_NAME:
-        yield _too_long(path, text, _MAX_NAME)
+    if len(text) > MAX_NAME:
+        yield _too_long(path, text, MAX_NAME)
     elif _SUBDOMAIN.fullmatch(checked) is None:
         yield _invalid(path, text, _SUBDOMAIN_RULE)
 

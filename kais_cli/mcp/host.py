@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kais.errors import InvalidResource
 from kais_cli import errors
-from kais_cli.error_messages import knowledge_service
+from kais_cli.error_messages import failures, knowledge_service
 from kais_cli.mcp.person_knowledge import PersonKnowledge
 from kais_mcp.failures import ToolFailure
 from kais_mcp.tools import QuotaName, Tool
@@ -44,7 +45,8 @@ class PersonHost:
         """Call as the person.
 
         Raises:
-            ToolFailure: the service or the cluster refused the call.
+            ToolFailure: the service or the cluster refused the call, or an object of the cluster
+                cannot be read.
         """
         del request, cost
         try:
@@ -54,6 +56,8 @@ class PersonHost:
         except errors.CliError as exc:
             code = next((code for kind, code in _CODES if isinstance(exc, kind)), _REFUSED)
             raise ToolFailure(_problem(code, str(exc))) from exc
+        except InvalidResource as exc:
+            raise ToolFailure(_problem(_REFUSED, str(failures.explain(exc)))) from exc
 
     def _problem_of(self, exc: KnowledgeError) -> Problem:
         if exc.problem is not None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from kais import topology
+from kais.metadata_validation import MAX_NAME, SUBDOMAIN
 from kais.resources import base
 from kais.resources.blueprint import Blueprint
 from kais.resources.cell import Cell
@@ -36,7 +37,20 @@ SET = "kais"
 _MAX_LISTED = 100
 _MAX_TEXT = 2000
 _MAX_NAME_PART = 200
-Name = Field(min_length=1, max_length=253, description="Name of the Mission.")
+_NAME_PATTERN = f"^{SUBDOMAIN}$"
+_NAME_OR_NONE_PATTERN = f"^({SUBDOMAIN})?$"  # models write an empty text for none
+
+
+def _name(description: str) -> Any:
+    """Return the field of a name that an object of the namespace can have."""
+    return Field(min_length=1, max_length=MAX_NAME, pattern=_NAME_PATTERN, description=description)
+
+
+def _name_or_none(description: str) -> Any:
+    """Return the field of a name that may be left out."""
+    return Field(
+        default=None, max_length=MAX_NAME, pattern=_NAME_OR_NONE_PATTERN, description=description
+    )
 
 
 class NoArguments(ToolArguments):
@@ -73,15 +87,13 @@ class BlueprintsAnswer(KnowledgeAnswer):
 class MissionArguments(ToolArguments):
     """Names a Mission."""
 
-    mission: str = Name
+    mission: str = _name("Name of the Mission.")
 
 
 class MissionStatusArguments(ToolArguments):
     """Names a Mission, or none for all of the namespace."""
 
-    mission: str | None = Field(
-        default=None, max_length=253, description="Name of the Mission. Default: all of them."
-    )
+    mission: str | None = _name_or_none("Name of the Mission. Default: all of them.")
 
 
 class MissionView(ToolAnswer):
@@ -123,23 +135,19 @@ class ResultsAnswer(KnowledgeAnswer):
 class TeamRecallArguments(RecallArguments):
     """A question to the facts of a team."""
 
-    blueprint: str | None = Field(
-        default=None,
-        max_length=253,
-        description="Blueprint of the team. Default: every scope that you can see.",
+    blueprint: str | None = _name_or_none(
+        "Blueprint of the team. Default: every scope that you can see."
     )
 
 
 class LaunchArguments(ToolArguments):
     """The Blueprint to launch, with its parameters."""
 
-    blueprint: str = Field(min_length=1, max_length=253, description="Name of the Blueprint.")
+    blueprint: str = _name("Name of the Blueprint.")
     parameters: dict[str, Any] = Field(
         default_factory=dict, max_length=100, description="Values of the Blueprint's parameters."
     )
-    name: str | None = Field(
-        default=None, max_length=253, description="Name of the instance. Default: generated."
-    )
+    name: str | None = _name_or_none("Name of the instance. Default: generated.")
 
 
 class LaunchAnswer(ToolAnswer):
@@ -154,13 +162,9 @@ class SendMessageArguments(ToolArguments):
     """A message to a running team, or to one of its cells."""
 
     message: str = Field(min_length=1, max_length=65536, description="Text of the message.")
-    formation: str | None = Field(
-        default=None, max_length=253, description="Name of the Formation that gets the message."
-    )
-    cell: str | None = Field(
-        default=None,
-        max_length=253,
-        description="Cell of the Formation, such as lead-0. Without formation: name of a Cell.",
+    formation: str | None = _name_or_none("Name of the Formation that gets the message.")
+    cell: str | None = _name_or_none(
+        "Cell of the Formation, such as lead-0. Without formation: name of a Cell."
     )
 
 

@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from kais.resources.mission import Mission
 from kais_cli import errors
 from kais_cli.environment import ClusterOptions
+from kais_cli.exit_status import ExitStatus
 from kais_cli.mcp import serving
 from kais_cli.mcp.person_knowledge import PersonKnowledge
 from kais_cli.session import Session
@@ -161,6 +162,51 @@ async def test_blueprints_and_missions_are_shown(terminal, cluster) -> None:
         missing = await client.call_tool("kais_get_results", {"mission": "nothing"})
         assert missing.is_error
         assert "Mission/demo/nothing" in missing.meta["kais.io/error"]["message"]
+
+
+NAME_FIELDS = [
+    ("kais_mission_status", "mission", {}),
+    ("kais_get_results", "mission", {}),
+    ("kais_recall", "blueprint", {"query": "x"}),
+    ("kais_launch_team", "blueprint", {}),
+    ("kais_launch_team", "name", {"blueprint": "doctor"}),
+    ("kais_send_message", "formation", {"message": "x"}),
+    ("kais_send_message", "cell", {"message": "x"}),
+    ("kais_send_message", "cell", {"message": "x", "formation": "ward"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "field", "others"), NAME_FIELDS)
+@pytest.mark.parametrize("name", ["../../other/missions/private", "..", "x?y=1", " ", "x\n"])
+async def test_a_name_that_no_object_can_have_is_an_invalid_argument_and_nothing_is_read(
+    terminal, cluster, tool, field, others, name
+) -> None:
+    async with connected(terminal, can_launch=True) as client:
+        refused = await client.call_tool(tool, {**others, field: name})
+    error = refused.meta["kais.io/error"]
+    assert error["code"] == "invalid-body"
+    assert [violation["path"] for violation in error["violations"]] == [field]
+    assert cluster.used == set()
+
+
+async def test_an_empty_optional_name_is_that_of_no_object(terminal, cluster) -> None:
+    cluster.put(objects.mission())
+    async with connected(terminal) as client:
+        assert (await called(client, "kais_mission_status", mission=""))["missions"]
+
+
+async def test_an_object_that_cannot_be_read_is_explained_as_in_a_terminal(
+    terminal, cluster, caplog
+) -> None:
+    cluster.put(objects.mission(attempt="many", result="private words"))
+    async with connected(terminal) as client:
+        refused = await client.call_tool("kais_get_results", {"mission": "doctor-x2k4f"})
+    error = refused.meta["kais.io/error"]
+    assert error["code"] == "refused"
+    assert terminal.run("mission", "show", "doctor-x2k4f") == ExitStatus.FAILED
+    assert terminal.err == f"error: {error['message']}\n"
+    assert "status.attempt" in error["message"]
+    assert "private words" not in caplog.text
 
 
 async def test_launching_is_off_unless_asked_for(terminal, cluster) -> None:
