@@ -6,6 +6,7 @@ CliError                 has an exit status, and a message that says what to do 
 │   ├── NoAccount        the realm has no account, and the command must not create one (1)
 │   ├── NoPreviousLog    the container has not run before its last start (1)
 │   ├── NotStarted       the container whose log is followed does not start (1)
+│   ├── TooDeep          an object nests too deeply to be read (1)
 │   └── UnknownKind      the cluster does not serve the kind (1)
 ├── TimedOut             the run did not end within --timeout (3)
 ├── Interrupted          the user stopped following a run, which continues (130)
@@ -44,6 +45,10 @@ class NoPreviousLog(Refused):
 
 class NotStarted(Refused):
     """The container does not start, so that its log cannot be followed."""
+
+
+class TooDeep(Refused):
+    """An object nests too deeply to be read, until it is made shallower or deleted."""
 
 
 class UnknownKind(Refused):

@@ -35,6 +35,21 @@ class ResponseError(Exception):
         self.body = body
 
 
+class TooDeep(ResponseError):
+    """The answer has an object that nests too deeply to be read.
+
+    The API server accepts 10,000 levels; decoders recurse, and end before 1,000.
+    """
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(
+            "an object nests too deeply to be read; make it shallower or delete it: the log of the"
+            " operator names it",
+            status_code,
+            None,
+        )
+
+
 class ApiServer:
     """One API server, reached with a login that is read again when the server rejects it."""
 
@@ -143,12 +158,10 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
     """Return the JSON object of a response.
 
     Raises:
+        TooDeep: The object nests too deeply.
         ResponseError: The response has another body: probably no API server sent it.
     """
-    try:
-        body = response.json()
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        body = None
+    body = _decoded(response)
     if isinstance(body, dict):
         return body
     raise ResponseError(
@@ -181,11 +194,29 @@ def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
-def _error(response: httpx.Response) -> ResponseError:
+def decode(text: str | bytes, status_code: int) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        TooDeep: The value nests too deeply.
+        ValueError: The text is not JSON.
+    """
     try:
-        body = response.json()
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        body = None
+        return json.loads(text)
+    except RecursionError as exc:
+        raise TooDeep(status_code) from exc
+
+
+def _decoded(response: httpx.Response) -> Any:
+    """Return the JSON value of a response; None if it has another body."""
+    try:
+        return decode(response.content, response.status_code)
+    except ValueError:
+        return None
+
+
+def _error(response: httpx.Response) -> ResponseError:
+    body = _decoded(response)
     if not isinstance(body, dict):
         return ResponseError(response.text.strip(), response.status_code, None)
     return ResponseError(str(body.get("message", "")), response.status_code, body)

@@ -12,7 +12,7 @@ import httpx
 
 from kais import resource_names
 from kais.resources import base
-from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
+from kais_cli.cluster.api_client import ApiServer, ResponseError, decode, read_object
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Body, Change, Target
 
@@ -149,7 +149,11 @@ async def _list(api: ApiServer, request: _Request) -> tuple[str, list[Body]]:
 
 
 async def _events(api: ApiServer, request: _Request, version: str) -> AsyncIterator[Body]:
-    """Yield the events of a watch; end when the version is too old, and the caller must list."""
+    """Yield the events of a watch; end when the version is too old, and the caller must list.
+
+    Raises:
+        TooDeep: The object of an event nests too deeply.
+    """
     params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_S)}
     timeout = httpx.Timeout(30, read=_WATCH_S + 30)
     async with api.call_api(
@@ -157,7 +161,7 @@ async def _events(api: ApiServer, request: _Request, version: str) -> AsyncItera
     ) as response:
         async for line in response.aiter_lines():
             try:
-                event = json.loads(line)
+                event = decode(line, response.status_code)
             except json.JSONDecodeError as exc:  # the connection ended within an event
                 raise httpx.RemoteProtocolError("incomplete event of a watch") from exc
             if event["type"] == "ERROR":

@@ -25,6 +25,7 @@ from kais_cli.views import output
 from kais_cli.views.output import Format
 
 app = group("doctor", "")
+_DEEP_ADVICE = 'look for "nests deeper" in the log of the operator: it names the object'
 
 
 @command(app, "doctor")
@@ -93,6 +94,8 @@ def _with_errors_as_findings(
         yield from check()
     except errors.UnknownKind as exc:
         yield findings.warning(subject, f"not checked: {exc}", installation.UPGRADE_KINDS)
+    except errors.TooDeep as exc:
+        yield findings.warning(subject, f"not checked: {exc}", _DEEP_ADVICE)
     except errors.Refused as exc:
         yield findings.refused(subject, str(exc))
     except errors.Unreachable as exc:

@@ -65,7 +65,7 @@ class ClusterSources:
             items: list[Mapping[str, Any]] = _get(
                 login, f"{base}/{version}{namespace_path}/{plural}"
             )
-        except (errors.CliError, OSError, ValueError, KeyError):
+        except (errors.CliError, OSError, ValueError, KeyError, RecursionError):
             return []
         return items
 

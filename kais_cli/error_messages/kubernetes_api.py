@@ -7,7 +7,7 @@ import ssl
 import httpx
 
 from kais_cli import errors
-from kais_cli.cluster.api_client import ResponseError
+from kais_cli.cluster.api_client import ResponseError, TooDeep
 
 API_ERRORS = (ResponseError, httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError)
 """Everything that a call to the API server can raise."""
@@ -55,6 +55,8 @@ def _from_response(failure: ResponseError, operation: str) -> errors.CliError:
     of_server = from_status(failure.status_code, operation)
     if of_server is not None:
         return of_server
+    if isinstance(failure, TooDeep):
+        return errors.TooDeep(f"{operation}: {failure}")
     if failure.status_code == httpx.codes.NOT_FOUND and failure.body is None:
         return errors.UnknownKind(
             f"{operation}: the cluster does not know this kind;"

@@ -295,3 +295,39 @@ def test_a_name_with_the_characters_of_a_query_stays_one_part_of_the_path(server
         "/apis/kais.io/v1/namespaces/demo/missions/x%3Fy%3D1%23z%20w",
         "/api/v1/namespaces/a%20b/pods/x%3Ay",
     ]
+
+
+DEEP = f'{{"spec": {"[" * 1500}{"]" * 1500}}}'
+DEEP_LIST = f'{{"metadata": {{"resourceVersion": "1"}}, "items": [{DEEP}]}}'
+DEEP_CHANGE = f'{{"type": "ADDED", "object": {DEEP}}}\n'
+TOO_DEEP = ": an object nests too deeply to be read; make it shallower or delete it"
+
+
+def test_a_list_with_an_object_that_nests_too_deeply_is_refused_with_the_kind(server, cluster):
+    server.answers = [(200, DEEP_LIST)]
+    with pytest.raises(errors.TooDeep, match=f"list blueprints in all namespaces{TOO_DEEP}"):
+        cluster.list("Blueprint")
+
+
+def test_an_object_that_nests_too_deeply_is_refused_with_its_name(server, cluster):
+    server.answers = [(200, DEEP)]
+    with pytest.raises(errors.TooDeep, match=f"get Blueprint/demo/x{TOO_DEEP}"):
+        cluster.get("Blueprint", "demo", "x")
+
+
+@pytest.mark.parametrize("status", [200, 404, 422])
+def test_a_deep_answer_of_any_status_is_too_deep(server, cluster, status):
+    server.answers = [(status, DEEP)]
+    with pytest.raises(errors.TooDeep):
+        cluster.get("Blueprint", "demo", "x")
+
+
+@pytest.mark.parametrize("answers", [[(200, DEEP_LIST)], [LISTED, (200, DEEP_CHANGE)]])
+def test_a_watch_that_meets_an_object_that_nests_too_deeply_is_refused(server, cluster, answers):
+    server.answers = list(answers)
+    changes = cluster.watch([Target("Mission", "demo", "x")])
+    with pytest.raises(errors.TooDeep, match=f"watch Mission/demo/x{TOO_DEEP}"):
+        next(filter(None, changes))
+    server.answers = [LISTED, *answers]
+    with pytest.raises(errors.TooDeep, match=f"watch missions in demo{TOO_DEEP}"):
+        next(iter(cluster.watch_list("Mission", "demo")))

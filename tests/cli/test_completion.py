@@ -116,6 +116,8 @@ def kubeconfig(tmp_path):
         def do_GET(self):
             items = [BLUEPRINT] if "/namespaces/tutorial/blueprints" in self.path else []
             body = json.dumps({"items": items}).encode()
+            if "/namespaces/deep/" in self.path:
+                body = b'{"items": ' + b"[" * 1500 + b"]" * 1500 + b"}"
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -142,6 +144,10 @@ def kubeconfig(tmp_path):
 @pytest.mark.parametrize("namespace", ["../namespaces/tutorial", "a b"])
 def test_a_namespace_that_is_typed_stays_one_part_of_the_path(kubeconfig, namespace):
     assert ClusterSources(str(kubeconfig)).objects("blueprints", namespace) == []
+
+
+def test_objects_that_nest_too_deeply_are_not_offered(kubeconfig):
+    assert ClusterSources(str(kubeconfig)).objects("blueprints", "deep") == []
 
 
 def run(command: list[str], kubeconfig: Path) -> str:

@@ -492,6 +492,23 @@ def test_a_request_that_fails_is_a_finding_and_the_rest_is_checked(
     assert "ok       rights    you may do all that kais does in demo\n" in terminal.out
 
 
+def test_an_object_that_nests_too_deeply_is_one_finding_and_the_rest_is_checked(
+    terminal, cluster, monkeypatch
+):
+    real = cluster.list
+
+    def listing(kind, *arguments, **options):
+        if kind == "Blueprint":
+            raise errors.TooDeep("list blueprints in demo: an object nests too deeply to be read")
+        return real(kind, *arguments, **options)
+
+    monkeypatch.setattr(cluster, "list", listing)
+    assert broken(terminal, "warning  objects   not checked: list blueprints in demo: an obj") == 0
+    assert "in the log of the operator: it names the object" in terminal.out
+    assert "request the right" not in terminal.out
+    assert "ok       rights" in terminal.out
+
+
 def test_an_unreachable_cluster_is_status_7(terminal, cluster):
     cluster.failure = errors.Unreachable("the API server does not answer")
     assert terminal.run("doctor") == ExitStatus.UNREACHABLE

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kais_cli import errors
 from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
@@ -293,3 +294,18 @@ def test_a_command_refuses_what_is_no_name_before_it_calls_the_cluster(
     assert terminal.run(*arguments) == ExitStatus.USAGE
     assert f"{name!r} is not " in terminal.err
     assert cluster.used == set()
+
+
+def test_advice_about_a_missing_object_leaves_out_what_nests_too_deeply(
+    terminal, cluster, monkeypatch
+):
+    def listing(kind, namespace=None, **options):
+        if namespace is None:
+            raise errors.TooDeep(f"list {kind} in all namespaces: an object nests too deeply")
+        return []
+
+    monkeypatch.setattr(cluster, "list", listing)
+    assert terminal.run("blueprint", "show", "nothere") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Blueprint/demo/nothere does not exist; see `kais blueprint list`\n"
+    )
