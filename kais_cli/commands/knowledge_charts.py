@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 app = group("charts", "Keep structural tension charts.")
 knowledge.app.add_typer(app)
 _MAX_LISTED_STEPS = 3
+_MAX_DAYS = 36_500  # a hundred years; a deadline after the year 9999 is no time
 _PHASES = ("germination", "assimilation", "completion")
 
 ChartId = Annotated[str, typer.Argument(metavar="CHART", help="Id of the chart.")]
@@ -96,7 +97,9 @@ def list_charts(
 def due(
     session: Session,
     *,
-    within: Annotated[int, typer.Option(min=0, metavar="DAYS", help="Days from now.")] = 0,
+    within: Annotated[
+        int, typer.Option(min=0, max=_MAX_DAYS, metavar="DAYS", help="Days from now.")
+    ] = 0,
     scope: Scope = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:

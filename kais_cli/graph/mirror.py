@@ -69,8 +69,9 @@ def identify(file: BinaryIO) -> list[int]:
 class Mirror:
     """The memory file at `path`, which `check_path` returned.
 
-    `scope` is that of its entities, None for all that the client sees. Every method raises
-    `UsageError` if the last save of the file was of another scope.
+    `scope` is that of its entities, None for all that the client sees. Every method but
+    `open` raises `UsageError` if the last save of the file was of another scope, or if the file
+    cannot be written.
     """
 
     path: Path
@@ -200,6 +201,17 @@ class Mirror:
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Any]]:
         """Yield the record of the last save, which is written back if the block succeeds."""
+        try:
+            with self._open_record() as state:
+                yield state
+        except OSError as exc:
+            raise errors.UsageError(
+                f"cannot write {self.path} or a file beside it: {exc.strerror or exc}; check the"
+                " folder, or name another file"
+            ) from exc
+
+    @contextmanager
+    def _open_record(self) -> Iterator[dict[str, Any]]:
         lock_path = self.path.with_name(f".{self.path.name}.saves")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         with os.fdopen(os.open(lock_path, flags, 0o600), "r+", encoding="utf-8") as file:

@@ -42,6 +42,14 @@ def test_a_chart_is_kept_at_the_command_line(shell):
     assert "I own no guitar." in recalled
 
 
+def test_charts_are_due_within_at_most_100_years(shell):
+    shell("charts", "due", "--within", "36500", "--scope", shell.realm)
+    for days in ("36501", "99999999", "99999999999999"):
+        shell("charts", "due", "--within", days, status=2)
+        assert "--within" in shell.terminal.err
+        assert "36500" in shell.terminal.err
+
+
 async def test_agents_find_the_ten_tools_that_they_know(service, tmp_path):
     path = tmp_path / "charts.jsonl"
     program = StdioServerParameters(

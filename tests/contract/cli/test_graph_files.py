@@ -21,6 +21,7 @@ from mcp.client.stdio import get_default_environment, stdio_client
 from e2e.support import documents
 from kais_cli import errors
 from kais_cli.environment import ClusterOptions
+from kais_cli.exit_status import ExitStatus
 from kais_cli.graph.mirror import Mirror, check_path, identify, list_copies
 from kais_cli.mcp import serving
 from kais_cli.mcp.mirrored_knowledge import MirroredKnowledge
@@ -440,10 +441,23 @@ def test_a_failed_save_leaves_the_file_and_no_draft(mirror):
         yield "b\n"
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(errors.UsageError, match=r"cannot write \S+/memory.jsonl .*: no space"):
         mirror.rewrite(lines())
     assert mirror.path.read_text() == "a\n"
     assert not mirror.path.with_name(".memory.jsonl.new").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("knowledge", "graph", "mirror", "--to"), ("mcp", "--memory-path")]
+)
+def test_a_folder_in_which_nothing_can_be_written_is_a_usage_error(shell, tmp_path, command):
+    (tmp_path / ".memory.jsonl.saves").mkdir()  # a folder without rights would not stop root
+    path = tmp_path / "memory.jsonl"
+    assert shell.terminal.run(*command, str(path), "-n", "harbour") == ExitStatus.USAGE
+    assert shell.terminal.err == (
+        f"error: cannot write {path} or a file beside it: Is a directory; check the folder, or name"
+        " another file\n"
+    )
 
 
 def test_a_file_of_one_scope_never_gets_another(mirror):
