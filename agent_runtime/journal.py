@@ -34,10 +34,12 @@ class Journal(Protocol):
     Attributes:
         task: id of the task.
         start: how many messages the conversation had when the task began.
+        end: how many it had when the next task began; None if none has begun.
     """
 
     task: str
     start: int
+    end: int | None
 
     def messages(self) -> list[bytes]:
         """Return the stored messages of the conversation, oldest first."""

@@ -160,8 +160,8 @@ class State:
         return self._rows("task.owner = ?", (owner,))
 
     def open_tasks(self) -> list[TaskRow]:
-        """Return all tasks in no final state, oldest first."""
-        return list(reversed(self._rows("NOT task.is_final", ())))
+        """Return all tasks in no final state, in the order in which their messages came."""
+        return self._rows("NOT task.is_final", (), order="task.rowid")
 
     def delete_task(self, task: str, owner: str) -> None:
         """Delete a task of an owner."""
@@ -171,15 +171,19 @@ class State:
     def journal(self, task: str) -> SqliteJournal:
         """Return the journal of a task; the first call stores where its conversation begins."""
         with self._transaction():
-            conversation, start = self._connection.execute(
-                "SELECT conversation, start FROM task WHERE id = ?", (task,)
+            row, conversation, start = self._connection.execute(
+                "SELECT rowid, conversation, start FROM task WHERE id = ?", (task,)
             ).fetchone()
             if start is None:
                 (start,) = self._connection.execute(
                     "SELECT count(*) FROM message WHERE conversation = ?", (conversation,)
                 ).fetchone()
                 self._connection.execute("UPDATE task SET start = ? WHERE id = ?", (start, task))
-        return SqliteJournal(self, task, conversation, start)
+            (end,) = self._connection.execute(
+                "SELECT min(start) FROM task WHERE conversation = ? AND (start, rowid) > (?, ?)",
+                (conversation, start, row),
+            ).fetchone()
+        return SqliteJournal(self, task, conversation, start=start, end=end)
 
     def save_peer_usage(self, task: str, message: str, *, cell: str, usage: str) -> None:
         """Store what a peer has used for a message; the latest report counts."""
@@ -232,12 +236,18 @@ class State:
         with self._errors():
             return self._connection.execute(statement, values).fetchall()
 
-    def _rows(self, condition: str, values: Sequence[object]) -> list[TaskRow]:
+    def _rows(
+        self,
+        condition: str,
+        values: Sequence[object],
+        *,
+        order: str = "updated_ns DESC, task.id DESC",
+    ) -> list[TaskRow]:
         with self._errors():
             rows = self._connection.execute(
-                "SELECT task.id, task.owner, context, content_hash, caller, is_final, updated_ns,"  # noqa: S608 - the conditions are constants
+                "SELECT task.id, task.owner, context, content_hash, caller, is_final, updated_ns,"  # noqa: S608 - conditions and orders are constants
                 " body FROM task JOIN conversation ON conversation.id = conversation"
-                f" WHERE {condition} ORDER BY updated_ns DESC, task.id DESC",
+                f" WHERE {condition} ORDER BY {order}",
                 values,
             ).fetchall()
         return [
@@ -272,9 +282,12 @@ class State:
 class SqliteJournal:
     """The journal of one task."""
 
-    def __init__(self, state: State, task: str, conversation: int, start: int) -> None:
+    def __init__(
+        self, state: State, task: str, conversation: int, *, start: int, end: int | None
+    ) -> None:
         self.task = task
         self.start = start
+        self.end = end
         self._state = state
         self._conversation = conversation
 

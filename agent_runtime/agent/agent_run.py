@@ -19,7 +19,7 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.usage import UsageLimits
 
 from agent_runtime import prompt
-from agent_runtime.agent import call_failures, conversation_log
+from agent_runtime.agent import call_failures
 from agent_runtime.agent.conversation_log import (
     CallGate,
     ConversationLog,
@@ -73,8 +73,8 @@ async def run(
     log = None if journal is None else ConversationLog(journal)
     history = [] if log is None else log.load()
     if log is not None and log.is_resumed:
-        answered = conversation_log.final_answer(history)
         log.count(history, progress)
+        answered = log.answer(history)
         if answered is not None:
             return _answer(answered.text or "", answered)
     traces = supervision.traces

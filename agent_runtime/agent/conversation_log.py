@@ -51,9 +51,24 @@ class ConversationLog:
             history += _closing(history)
         return history
 
+    def answer(self, history: Sequence[messages.ModelMessage]) -> messages.ModelResponse | None:
+        """Return the final answer that the task had before a restart.
+
+        Raises:
+            AgentError: It had none, and the next task of the conversation has begun.
+        """
+        answered = final_answer(history[self._journal.start : self._journal.end])
+        if answered is None and self._journal.end is not None:
+            raise AgentError(
+                FailureClass.INTERRUPTED,
+                "the agent runtime was stopped before the task had an answer, and has gone on with"
+                " another message of the run since; send the message again under a new id",
+            )
+        return answered
+
     def count(self, history: Sequence[messages.ModelMessage], progress: Progress) -> None:
         """Count what the model has done for this task before a restart."""
-        for message in history[self._journal.start :]:
+        for message in history[self._journal.start : self._journal.end]:
             if isinstance(message, messages.ModelResponse):
                 progress.turns += 1
                 progress.tool_calls += len(_calls(message))

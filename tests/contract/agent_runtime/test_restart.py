@@ -15,7 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a.types import GetTaskRequest, TaskState
+from a2a.client import Client
+from a2a.types import GetTaskRequest, Task, TaskState
 from a2a.utils.errors import InternalError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -330,6 +331,106 @@ async def test_a_damaged_task_fails_and_the_others_go_on(tmp_path: Path) -> None
     assert failure["message"].startswith("the agent runtime cannot go on with the task after its")
     assert float(metadata(damaged)[a2a.USAGE_KEY]["cost"]) > 0
     assert other.status.state == TaskState.TASK_STATE_WORKING
+
+
+APPLES, PEARS = "m1", "m2"
+FRUIT = """
+rules:
+  - name: hang
+    when: {contains: [How many apples], lacks: [How many pears], times: 1}
+    reply: {text: 'word ', endless: true, chunk_delay_s: 0.01}
+  - {name: pears, when: {contains: [How many pears]}, reply: {text: Seven pears.}}
+  - {name: apples, reply: {text: Three apples.}}
+"""
+QUESTIONS = {APPLES: "How many apples?", PEARS: "How many pears?"}
+
+
+async def send(client: Client, id: str) -> None:  # noqa: A002
+    """Send a question of the run, and do not wait for its answer."""
+    sent = message(QUESTIONS[id], id=id, context="run-1")
+    await anext(aiter(client.send_message(request(sent, returns=True))))
+
+
+async def ends(client: Client) -> dict[str, Task]:
+    """Wait until both questions have an end."""
+    tasks = {}
+    for id, text in QUESTIONS.items():  # noqa: A001
+        sent = message(text, id=id, context="run-1")
+        await collect(client.send_message(request(sent)))
+        tasks[id] = await client.get_task(GetTaskRequest(id=a2a.task_id(a2a.OPERATOR, id)))
+    return tasks
+
+
+async def stop_with_both_open(world: ServiceWorld) -> None:
+    """Stop a cell that works on the first question; the second was sent, and waits."""
+    async with world.running() as running, running.client() as client:
+        await send(client, APPLES)
+        journal = world.models.journal
+        assert await asyncio.to_thread(journal.wait_for_calls, 1, PATIENCE_S)
+        await send(client, PEARS)
+    beaten = "UPDATE task SET updated_ns = updated_ns + 3600000000000 WHERE start = 0"
+    change(world, beaten)  # as the heartbeat of the task at work does
+
+
+def change(world: ServiceWorld, statement: str) -> None:
+    """Change the state of a stopped cell."""
+    with closing(sqlite3.connect(world.folder / "state/tasks.db")) as connection, connection:
+        connection.execute(statement)
+
+
+async def test_tasks_of_one_conversation_go_on_in_the_order_of_their_messages(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, FRUIT)
+    await stop_with_both_open(world)
+    async with world.running() as running, running.client() as client:
+        tasks = await ends(client)
+    assert answer(tasks[APPLES]) == "Three apples."
+    assert answer(tasks[PEARS]) == "Seven pears."
+    assert [entry.rule for entry in world.calls] == ["hang", "apples", "pears"]
+
+
+async def test_a_task_that_another_one_has_overtaken_fails_and_takes_no_answer_of_it(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, FRUIT)
+    await stop_with_both_open(world)
+    change(world, "UPDATE task SET rowid = 0 WHERE start IS NULL")
+    async with world.running() as running, running.client() as client:
+        tasks = await ends(client)
+    assert answer(tasks[PEARS]) == "Seven pears."
+    assert tasks[APPLES].status.state == TaskState.TASK_STATE_FAILED
+    failure = metadata(tasks[APPLES])[a2a.FAILURE_KEY]
+    assert failure["class"] == "interrupted"
+    assert failure["message"].endswith("send the message again under a new id")
+
+
+async def test_a_task_whose_answer_was_stored_and_not_published_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, FRUIT.replace("times: 1", "times: 0"))
+    async with world.running() as running, running.client() as client:
+        await send(client, APPLES)
+        await send(client, PEARS)
+        await ends(client)
+    reopen_tasks(world)
+    async with world.running() as running, running.client() as client:
+        tasks = await ends(client)
+    assert answer(tasks[APPLES]) == "Three apples."
+    assert answer(tasks[PEARS]) == "Seven pears."
+    assert len(world.calls) == 2
+
+
+def reopen_tasks(world: ServiceWorld) -> None:
+    """Leave the state as a kill before the ends of the tasks were stored leaves it."""
+    with closing(sqlite3.connect(world.folder / "state/tasks.db")) as connection, connection:
+        for id, body in connection.execute("SELECT id, body FROM task").fetchall():  # noqa: A001
+            task = Task.FromString(body)
+            task.ClearField("artifacts")
+            task.status.state = TaskState.TASK_STATE_WORKING
+            task.status.ClearField("message")
+            row = (task.SerializeToString(), id)
+            connection.execute("UPDATE task SET is_final = 0, body = ? WHERE id = ?", row)
 
 
 def test_a_cell_whose_port_is_in_use_exits_with_status_1_and_says_so(tmp_path: Path) -> None:

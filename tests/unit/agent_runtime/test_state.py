@@ -1,4 +1,4 @@
-"""What the state of a cell keeps about its tool calls."""
+"""What the state of a cell keeps about its tasks, messages and tool calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agent_runtime.state import SqliteJournal, State, TaskRow
 from agent_runtime.tickets import Caller
 
 
-def journal_in(state: State) -> SqliteJournal:
+def journal_in(state: State, task: str = "task") -> SqliteJournal:
     state.add_task(
         TaskRow(
-            id="task",
+            id=task,
             owner="operator",
             context="run-1",
             content_hash="",
@@ -24,7 +24,7 @@ def journal_in(state: State) -> SqliteJournal:
             body=b"",
         )
     )
-    return state.journal("task")
+    return state.journal(task)
 
 
 def test_result_of_a_failed_tool_call_is_kept_as_a_failure(tmp_path: Path) -> None:
@@ -53,3 +53,37 @@ def test_state_of_a_version_that_kept_no_failures_is_read_and_written(tmp_path: 
         journal.close_tool_call("3/b", "no such folder", is_failed=True)
         assert journal.tool_call("3/b") == ToolCallRecord("no such folder", is_failed=True)
         state.close()
+
+
+def test_open_tasks_are_listed_in_the_order_of_their_messages(tmp_path: Path) -> None:
+    state = State(tmp_path / "tasks.db")
+    for task in ("b", "a", "c"):
+        journal_in(state, task)
+    state.save_task("b", b"", is_final=False, updated_ns=9)
+    assert [row.id for row in state.open_tasks()] == ["b", "a", "c"]
+    state.close()
+
+
+def test_part_of_a_task_in_its_conversation_ends_where_the_next_task_begins(
+    tmp_path: Path,
+) -> None:
+    state = State(tmp_path / "tasks.db")
+    for task in ("first", "second", "third"):
+        journal = journal_in(state, task)
+        assert journal.end is None
+        journal.append([b"question", b"answer"], position=journal.start)
+    journals = [state.journal(task) for task in ("first", "second", "third")]
+    assert [(journal.start, journal.end) for journal in journals] == [(0, 2), (2, 4), (4, None)]
+    state.close()
+
+
+def test_messages_belong_to_the_later_of_two_tasks_that_began_at_one_position(
+    tmp_path: Path,
+) -> None:
+    state = State(tmp_path / "tasks.db")
+    journal_in(state, "stopped before its message was stored")
+    later = journal_in(state, "later")
+    later.append([b"question", b"answer"], position=0)
+    assert state.journal("stopped before its message was stored").end == 0
+    assert state.journal("later").end is None
+    state.close()
