@@ -45,7 +45,7 @@ class Journal(Protocol):
         """Return the stored messages of the conversation, oldest first."""
 
     def append(self, messages: Sequence[bytes], *, position: int) -> None:
-        """Store messages that begin at a position of the conversation."""
+        """Store messages that begin at a position of the conversation, all or none."""
 
     def memory(self) -> tuple[str, int]:
         """Return the summary of older messages, and the position of the first one after them."""

@@ -185,6 +185,14 @@ class State:
             ).fetchone()
         return SqliteJournal(self, task, conversation, start=start, end=end)
 
+    def save_messages(self, conversation: int, messages: Sequence[bytes], *, position: int) -> None:
+        """Store messages that begin at a position of a conversation, all or none."""
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO message VALUES (?, ?, ?)",
+                [(conversation, place, body) for place, body in enumerate(messages, position)],
+            )
+
     def save_peer_usage(self, task: str, message: str, *, cell: str, usage: str) -> None:
         """Store what a peer has used for a message; the latest report counts."""
         self.execute(
@@ -300,12 +308,8 @@ class SqliteJournal:
         return [bytes(body) for (body,) in rows if isinstance(body, bytes)]
 
     def append(self, messages: Sequence[bytes], *, position: int) -> None:
-        """Store messages that begin at a position of the conversation."""
-        for offset, body in enumerate(messages):
-            self._state.execute(
-                "INSERT OR REPLACE INTO message VALUES (?, ?, ?)",
-                (self._conversation, position + offset, body),
-            )
+        """Store messages that begin at a position of the conversation, all or none."""
+        self._state.save_messages(self._conversation, messages, position=position)
 
     def memory(self) -> tuple[str, int]:
         """Return the summary of older messages, and the position of the first one after them."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from a2a.client import Client
-from a2a.types import GetTaskRequest, Task, TaskState
+from a2a.types import CancelTaskRequest, GetTaskRequest, Task, TaskState
 from a2a.utils.errors import InternalError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -342,6 +342,10 @@ rules:
   - {name: pears, when: {contains: [How many pears]}, reply: {text: Seven pears.}}
   - {name: apples, reply: {text: Three apples.}}
 """
+FULL = """
+CREATE TRIGGER full BEFORE INSERT ON message WHEN NEW.position = 2
+BEGIN SELECT RAISE(ABORT, 'disk is full'); END
+"""
 QUESTIONS = {APPLES: "How many apples?", PEARS: "How many pears?"}
 
 
@@ -413,7 +417,7 @@ async def test_a_task_whose_answer_was_stored_and_not_published_ends_with_it(
         await send(client, APPLES)
         await send(client, PEARS)
         await ends(client)
-    reopen_tasks(world)
+    reopen_tasks(world, APPLES, PEARS)
     async with world.running() as running, running.client() as client:
         tasks = await ends(client)
     assert answer(tasks[APPLES]) == "Three apples."
@@ -421,15 +425,38 @@ async def test_a_task_whose_answer_was_stored_and_not_published_ends_with_it(
     assert len(world.calls) == 2
 
 
-def reopen_tasks(world: ServiceWorld) -> None:
+async def test_a_task_that_was_killed_between_its_first_messages_still_asks_the_model(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, FRUIT)
+    async with world.running() as running, running.client() as client:
+        await send(client, APPLES)
+        journal = world.models.journal
+        assert await asyncio.to_thread(journal.wait_for_calls, 1, PATIENCE_S)
+        change(world, FULL)  # the end of the first task is stored, the second message is not
+        apples = a2a.task_id(a2a.OPERATOR, APPLES)
+        await client.cancel_task(CancelTaskRequest(id=apples))
+        await send(client, PEARS)
+        await ends(client)
+    change(world, "DROP TRIGGER full")
+    reopen_tasks(world, PEARS)
+    async with world.running() as running, running.client() as client:
+        tasks = await ends(client)
+    assert tasks[APPLES].status.state == TaskState.TASK_STATE_CANCELED
+    assert answer(tasks[PEARS]) == "Seven pears."
+
+
+def reopen_tasks(world: ServiceWorld, *ids: str) -> None:
     """Leave the state as a kill before the ends of the tasks were stored leaves it."""
     with closing(sqlite3.connect(world.folder / "state/tasks.db")) as connection, connection:
-        for id, body in connection.execute("SELECT id, body FROM task").fetchall():  # noqa: A001
+        for id in ids:  # noqa: A001
+            name = (a2a.task_id(a2a.OPERATOR, id),)
+            [(body,)] = connection.execute("SELECT body FROM task WHERE id = ?", name)
             task = Task.FromString(body)
             task.ClearField("artifacts")
             task.status.state = TaskState.TASK_STATE_WORKING
             task.status.ClearField("message")
-            row = (task.SerializeToString(), id)
+            row = (task.SerializeToString(), *name)
             connection.execute("UPDATE task SET is_final = 0, body = ? WHERE id = ?", row)
 
 

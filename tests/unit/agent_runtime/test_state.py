@@ -6,6 +6,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from agent_runtime.errors import AgentError
 from agent_runtime.journal import ToolCallRecord
 from agent_runtime.state import SqliteJournal, State, TaskRow
 from agent_runtime.tickets import Caller
@@ -86,4 +89,22 @@ def test_messages_belong_to_the_later_of_two_tasks_that_began_at_one_position(
     later.append([b"question", b"answer"], position=0)
     assert state.journal("stopped before its message was stored").end == 0
     assert state.journal("later").end is None
+    state.close()
+
+
+def test_messages_are_stored_all_or_none(tmp_path: Path) -> None:
+    state = State(tmp_path / "tasks.db")
+    journal = journal_in(state)
+    journal.append([b"one"], position=0)
+    state.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON message WHEN NEW.position = 2"
+        " BEGIN SELECT RAISE(ABORT, 'disk is full'); END",
+        (),
+    )
+    with pytest.raises(AgentError, match="disk is full"):
+        journal.append([b"two", b"three"], position=1)
+    assert journal.messages() == [b"one"]
+    state.execute("DROP TRIGGER full", ())
+    journal.append([b"two", b"three"], position=1)
+    assert journal.messages() == [b"one", b"two", b"three"]
     state.close()
