@@ -11,7 +11,14 @@ from typing import Any, Final
 import pydantic_ai
 from pydantic_ai import exceptions
 from pydantic_ai.capabilities import Instrumentation
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackCause,
+    RetryFeedbackPart,
+    RetryInfo,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.settings import ModelSettings
@@ -73,10 +80,9 @@ async def run(
     log = None if journal is None else ConversationLog(journal)
     history = [] if log is None else log.load()
     if log is not None and log.is_resumed:
-        log.count(history, progress)
-        answered = log.answer(history)
-        if answered is not None:
-            return _answer(answered.text or "", answered)
+        answer = _resume(log, history, progress, is_review=supervision.is_review)
+        if answer is not None:
+            return answer
     traces = supervision.traces
     settings = ModelSettings()
     if mind.temperature is not None:
@@ -118,6 +124,29 @@ def _instrumentation(traces: Traces) -> Instrumentation:
             include_model_request_parameters=traces.has_content,
         )
     )
+
+
+def _resume(
+    log: ConversationLog, history: list[ModelMessage], progress: Progress, *, is_review: bool
+) -> Answer | None:
+    """Return the answer that a task had before a restart.
+
+    If a review had an answer that is no verdict, the message that asks for one is added.
+    """
+    log.count(history, progress)
+    answered = log.answer(history)
+    request: ModelRequest | None = None
+    if answered is not None:
+        text = answered.text or ""
+        try:
+            return _answer(_require_verdict(text) if is_review else text, answered)
+        except exceptions.ModelRetry as exc:
+            retry = RetryInfo[RetryFeedbackCause](cause="model_retry")
+            request = ModelRequest(parts=[RetryFeedbackPart(exc.message, retry=retry)])
+    log.check_latest()
+    if request is not None:
+        history.append(request)
+    return None
 
 
 def _require_verdict(text: str) -> str:

@@ -52,19 +52,21 @@ class ConversationLog:
         return history
 
     def answer(self, history: Sequence[messages.ModelMessage]) -> messages.ModelResponse | None:
-        """Return the final answer that the task had before a restart.
+        """Return the final answer that the task had before a restart; None if it had none."""
+        return final_answer(history[self._journal.start : self._journal.end])
+
+    def check_latest(self) -> None:
+        """Check that the task can go on at the end of the conversation.
 
         Raises:
-            AgentError: It had none, and the next task of the conversation has begun.
+            AgentError: The next task of the conversation has begun.
         """
-        answered = final_answer(history[self._journal.start : self._journal.end])
-        if answered is None and self._journal.end is not None:
+        if self._journal.end is not None:
             raise AgentError(
                 FailureClass.INTERRUPTED,
                 "the agent runtime was stopped before the task had an answer, and has gone on with"
                 " another message of the run since; send the message again under a new id",
             )
-        return answered
 
     def count(self, history: Sequence[messages.ModelMessage], progress: Progress) -> None:
         """Count what the model has done for this task before a restart."""

@@ -446,6 +446,31 @@ async def test_a_task_that_was_killed_between_its_first_messages_still_asks_the_
     assert answer(tasks[PEARS]) == "Seven pears."
 
 
+REVIEW = """
+rules:
+  - {name: opinion, when: {lacks: [no verdict]}, reply: {text: I like it.}}
+  - name: verdict
+    reply: {text: '{"verdict": "approve", "reasons": "It is right."}'}
+"""
+
+
+async def test_a_review_that_was_killed_after_an_answer_without_verdict_is_asked_for_one(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, REVIEW)
+    review = {"review": {"objective": "Find the port.", "criteria": "", "answer": "8443"}}
+    sent = message("Review.", id=WORK, context="run-1", **{a2a.WORK_KEY: review})
+    for _ in range(2):
+        async with world.running() as running, running.client() as client:
+            await collect(client.send_message(request(sent)))
+            task = await client.get_task(GetTaskRequest(id=TASK))
+            assert answer(task) == '{"verdict": "approve", "reasons": "It is right."}'
+        change(world, "DELETE FROM message WHERE position > 1")  # the opinion is the last one
+        reopen_tasks(world, WORK)
+    assert [entry.rule for entry in world.calls] == ["opinion", "verdict", "verdict"]
+    assert world.calls[2].request["messages"] == world.calls[1].request["messages"]
+
+
 def reopen_tasks(world: ServiceWorld, *ids: str) -> None:
     """Leave the state as a kill before the ends of the tasks were stored leaves it."""
     with closing(sqlite3.connect(world.folder / "state/tasks.db")) as connection, connection:
