@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pydantic_core
 from pydantic_ai import messages
 
 from agent_runtime.events import AgentEvent, EventSink, EventType
@@ -27,8 +28,22 @@ def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> mess
 def _masked_call(call: messages.ToolCallPart, mask: Callable[[str], str]) -> messages.ToolCallPart:
     if isinstance(call.args, str):
         call = replace(call, args=_encodable(call.args))
-    name, args = _encodable(call.tool_name), mask(call.args_as_json_str())
+    name, args = _encodable(call.tool_name), mask(_json_arguments(call))
     return replace(call, tool_name=name, args=args)
+
+
+def _json_arguments(call: messages.ToolCallPart) -> str:
+    """Return the arguments as JSON that can be sent again, under another key if they are none.
+
+    A number that JSON does not have, such as NaN or 1e999, can be read, but no SDK sends it.
+    """
+    text = call.args_as_json_str()
+    try:
+        pydantic_core.from_json(text, allow_inf_nan=False)
+    except ValueError:
+        raw = call.args if isinstance(call.args, str) else text
+        return pydantic_core.to_json({messages.INVALID_JSON_KEY: raw}).decode()
+    return text
 
 
 def _encodable(text: str) -> str:

@@ -14,8 +14,19 @@ from agent_runtime.errors import ToolError
 from agent_runtime.server_tools import ServerTool, ServerTools
 
 _RETRIES: Final = 3
+
+
+def _require_json(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what `reporting.masked` makes of arguments that are no JSON object."""
+    if messages.INVALID_JSON_KEY in arguments:
+        raise ValueError("the arguments are no JSON object")
+    return arguments
+
+
 _OBJECT: Final = pydantic_core.SchemaValidator(
-    core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+    core_schema.no_info_after_validator_function(
+        _require_json, core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+    )
 )
 """Arguments are an object; the server checks what is in it."""
 

@@ -318,6 +318,22 @@ async def test_a_tool_that_fails_and_a_result_of_10_mb_are_answers_for_the_mind(
     assert result.servers["cluster"].state is ServerState.CONNECTED, "the server still works"
 
 
+@pytest.mark.parametrize("arguments", ['{"namespace": NaN}', '{"namespace":'])
+async def test_arguments_that_are_no_json_are_not_sent(tmp_path: Path, arguments: str) -> None:
+    calls: list[str] = []
+
+    async def list_pods(namespace: str = "") -> str:
+        calls.append(namespace)
+        return "one"
+
+    rules = LIST.replace("arguments: {namespace: demo}", f"raw: '{arguments}'")
+    async with McpWorld(tools={"list_pods": list_pods}).running() as server:
+        result, world = await attempt(tmp_path, rules, entry(server.url))
+    assert result.answer == "One pod."
+    assert "the arguments are no JSON object" in results(world.calls[1])[0]
+    assert calls == []
+
+
 async def test_a_slow_call_ends_and_is_not_repeated(tmp_path: Path) -> None:
     called = []
 

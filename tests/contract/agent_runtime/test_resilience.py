@@ -132,6 +132,18 @@ async def test_a_broken_tool_call_is_corrected_in_the_next_turn(
     llmock.assert_resilient(strict=True)
 
 
+@PROVIDERS
+async def test_a_number_that_json_does_not_have_is_corrected_in_the_next_turn(
+    llmock: LLMock, tmp_path: Path, provider: str
+) -> None:
+    llmock.call_tool("list_files", {"path": float("nan")})
+    llmock.call_tool("list_files", {"path": "shared"})
+    result = await attempt(llmock, tmp_path, provider, tools=[{"name": "list_files"}])
+    assert result.failure is None, result.failure
+    assert result.usage.tool_calls == 2
+    llmock.assert_resilient(strict=True)
+
+
 async def test_llmock_has_an_opinion(llmock: LLMock) -> None:
     """Without this the verdicts above could not fail."""
     llmock.rate_limit(times=1, retry_after=1)

@@ -1,5 +1,7 @@
 """Each provider by its own SDK: the same attempt, the same result."""
 
+import json
+
 import pytest
 
 from kais.agent_results import FailureClass
@@ -81,6 +83,32 @@ async def test_a_cut_stream_is_an_error_for_every_provider(tmp_path, provider):
     assert result.failure.reason is FailureClass.MODEL_UNAVAILABLE
     assert result.failure.message == "the stream of the model ended before its answer did"
     assert len(world.calls) == 3
+
+
+NO_JSON = """
+rules:
+  - name: no JSON
+    when: {turn: 1}
+    reply: {tool_calls: [{name: read_file, raw: '%s'}]}
+  - {name: answer, reply: {text: Done.}}
+"""
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "arguments", ['{"path": NaN}', '{"path": 1e999}', '{"path": "a", "b": [-Infinity]}', '{"path":']
+)
+async def test_a_model_whose_arguments_are_no_json_is_told_so_and_goes_on(
+    tmp_path, provider, arguments
+):
+    spec = cell_spec(mind={"provider": provider}, tools=[{"name": "read_file"}])
+    world = World(tmp_path, NO_JSON % arguments, spec=spec)
+    result = await world.run()
+    assert result.failure is None, result.failure
+    assert result.answer == "Done."
+    sent = json.dumps(world.calls[1].request["messages"])
+    assert "INVALID_JSON" in sent
+    assert "Extra inputs are not permitted" in sent
 
 
 async def test_ollama_needs_an_address(tmp_path):
