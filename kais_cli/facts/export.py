@@ -1,7 +1,7 @@
 """Export facts as lines of JSON, oldest first, so that an import stores them in order.
 
-    pages, newest first -> unnamed file -> its lines backwards -> NAME.unfinished -> NAME
-A failed export leaves no file with that name.
+    pages, newest first -> unnamed file -> its lines backwards -> hidden draft -> NAME
+A failed export leaves no file with that name. An export overwrites no file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import array
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -27,23 +28,18 @@ def write_file(client: KnowledgeClient, file: Path, *, scope: str | None) -> int
         UsageError: The file exists.
         CliError: The file cannot be written; no part of it remains.
     """
-    if file.exists():
-        raise errors.UsageError(f"{file} exists already; choose another name")
-    unfinished = file.with_name(file.name + ".unfinished")
+    if os.path.lexists(file):
+        raise _name_is_taken(file)
     try:
         with tempfile.TemporaryFile(dir=file.parent) as lines:
             starts = _collect(client, lines, scope=scope)
-            with unfinished.open("wb") as stream:
-                _write_reversed(lines, starts, stream.write)
-                stream.flush()
-                os.fsync(stream.fileno())
-        unfinished.rename(file)
+            _write_new(file, lines, starts)
+    except FileExistsError as exc:
+        raise _name_is_taken(file) from exc
     except OSError as exc:
         raise errors.CliError(
             f"cannot write {file}: {exc.strerror}; nothing is left of it"
         ) from exc
-    finally:
-        unfinished.unlink(missing_ok=True)
     return len(starts)
 
 
@@ -64,6 +60,37 @@ def write_stream(
             f"no room for the facts in {tempfile.gettempdir()} ({exc.strerror}); set TMPDIR"
         ) from exc
     return len(starts)
+
+
+def _write_new(file: Path, lines: BinaryIO, starts: array.array[int]) -> None:
+    draft = file.with_name(f".kais-export-{uuid.uuid4().hex}")
+    try:
+        with draft.open("xb") as stream:
+            _write_reversed(lines, starts, stream.write)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _publish(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _publish(draft: Path, file: Path) -> None:
+    """Give a complete draft its name; raises `FileExistsError` if another file has it."""
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        file.touch(exist_ok=False)
+        try:
+            draft.replace(file)
+        except BaseException:
+            file.unlink()
+            raise
+
+
+def _name_is_taken(file: Path) -> errors.UsageError:
+    return errors.UsageError(f"{file} exists already; choose another name")
 
 
 def _collect(client: KnowledgeClient, lines: BinaryIO, *, scope: str | None) -> array.array[int]:

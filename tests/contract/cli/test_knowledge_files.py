@@ -1,5 +1,6 @@
 """Facts that leave as a file and come back: whole or not at all, in order, and never twice."""
 
+import errno
 import json
 
 import httpx
@@ -285,6 +286,74 @@ def test_export_to_a_full_disk_leaves_no_file(terminal, knowledge, tmp_path, mon
         f"error: cannot write {file}: No space left on device; nothing is left of it\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(params=["hard links", "no hard links"])
+def file_system(request, monkeypatch):
+    """The file system of the test, with and without hard links."""
+
+    def refuse_link(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if request.param == "no hard links":
+        monkeypatch.setattr(export.os, "link", refuse_link)
+
+
+def last_page():
+    return httpx.Response(200, json={"facts": [objects.fact("f2", "y")]})
+
+
+@pytest.mark.usefixtures("file_system")
+def test_export_leaves_a_file_named_unfinished_as_it_is(answering, tmp_path):
+    own = tmp_path / "facts.jsonl.unfinished"
+    own.write_text("mine")
+    file = tmp_path / "facts.jsonl"
+    terminal = answering(last_page)
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.SUCCEEDED
+    assert own.read_text() == "mine"
+    assert [json.loads(line)["content"] for line in file.read_text().splitlines()] == ["y", "x"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, own.name]
+
+
+@pytest.mark.usefixtures("file_system")
+def test_export_refuses_a_name_that_another_program_takes_meanwhile(answering, tmp_path):
+    file = tmp_path / "facts.jsonl"
+
+    def take_name():
+        file.write_text("mine")
+        return last_page()
+
+    terminal = answering(take_name)
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.USAGE
+    assert terminal.err == f"error: {file} exists already; choose another name\n"
+    assert [(path, path.read_text()) for path in tmp_path.iterdir()] == [(file, "mine")]
+
+
+def test_export_refuses_a_link_that_leads_nowhere(answering, tmp_path):
+    file = tmp_path / "facts.jsonl"
+    file.symlink_to("nowhere")
+    terminal = answering(last_page)
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.USAGE
+    assert terminal.err == f"error: {file} exists already; choose another name\n"
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.is_symlink()
+
+
+def test_export_below_a_file_says_that_it_cannot_write(answering, tmp_path):
+    (tmp_path / "other").write_text("mine")
+    file = tmp_path / "other" / "facts.jsonl"
+    terminal = answering(last_page)
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.FAILED
+    assert terminal.err == (f"error: cannot write {file}: Not a directory; nothing is left of it\n")
+
+
+@pytest.mark.usefixtures("file_system")
+def test_exported_file_has_the_mode_of_any_new_file(answering, tmp_path):
+    other, file = tmp_path / "other", tmp_path / "facts.jsonl"
+    other.touch()
+    terminal = answering(last_page)
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.SUCCEEDED
+    assert oct(file.stat().st_mode) == oct(other.stat().st_mode)
 
 
 def test_import_that_is_interrupted_says_how_far_it_came(terminal, tmp_path):
