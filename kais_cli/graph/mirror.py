@@ -65,6 +65,14 @@ def identify(file: BinaryIO) -> list[int]:
     return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
+LastSave = tuple[int, tuple[int, ...]]
+"""The number of saves of a memory file, and the identity of the file after the last one."""
+
+
+def _last_save(state: dict[str, Any]) -> LastSave:
+    return int(state.get("saves", 0)), tuple(state.get("identity", ()))
+
+
 @dataclass
 class Mirror:
     """The memory file at `path`, which `check_path` returned.
@@ -89,10 +97,19 @@ class Mirror:
         with self._locked():
             pass
 
-    def append(self, lines: Iterable[str]) -> bool:
-        """Append lines; return False if the file has to be rewritten instead."""
+    def last_save(self) -> LastSave:
+        """Return what changes with each save or import of the file, by any process."""
         with self._locked() as state:
-            if not self._is_current(state):
+            return _last_save(state)
+
+    def append(self, lines: Iterable[str], *, after: LastSave | None = None) -> bool:
+        """Append lines; return False if the file has to be rewritten instead.
+
+        That is so if the file was saved since `after`, the `last_save` before the service made the
+        change: then the file may have these lines, or what they say may no longer be true.
+        """
+        with self._locked() as state:
+            if not self._is_current(state) or after not in (None, _last_save(state)):
                 return False
             flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
             with os.fdopen(os.open(self.path, flags), "r+b") as file:

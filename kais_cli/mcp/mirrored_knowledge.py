@@ -8,15 +8,15 @@ it. The file has the entities of one scope. Imported and new entities get this s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from kais_cli.errors import CliError, UsageError
 from kais_cli.graph import export, records, whole_graph
 from kais_cli.graph.importer import GraphImport
-from kais_cli.graph.mirror import Mirror, identify
+from kais_cli.graph.mirror import LastSave, Mirror, identify
 from kais_cli.mcp.person_knowledge import PersonKnowledge
 from knowledge_client.client import KnowledgeClient
 from knowledge_client.errors import KnowledgeError
@@ -38,8 +38,6 @@ from knowledge_client.models import (
     StepProgressIn,
     TelescopeIn,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -85,59 +83,68 @@ class MirroredKnowledge(PersonKnowledge):
 
     async def create_entities(self, body: GraphEntitiesIn, /) -> Graph:
         """Create the entities that do not exist, and append them to the file."""
-        await self._import_once()
         scoped_body = body.model_copy(update={"scope": body.scope or self.scope})
-        graph = await super().create_entities(scoped_body)
-        lines = [
-            records.format_entity(entity, entity.observations)
-            for entity in graph.entities
-            if entity.scope == self.scope
-        ]
-        await self._save(lines, is_addition=True)
+        async with self._change():
+            last_save = await self._last_save()
+            graph = await super().create_entities(scoped_body)
+            lines = [
+                records.format_entity(entity, entity.observations)
+                for entity in graph.entities
+                if entity.scope == self.scope
+            ]
+            if lines:
+                await self._save_file(lambda client: self._append(client, lines, last_save))
         return graph
 
     async def create_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
         """Create the relations that do not exist, and append them to the file."""
-        await self._import_once()
-        created = await super().create_relations(body)
-        if created.relations:
-            await self._save_file(lambda client: self._add_relations(client, created))
+        async with self._change():
+            last_save = await self._last_save()
+            created = await super().create_relations(body)
+            if created.relations:
+                await self._save_file(
+                    lambda client: self._add_relations(client, created, last_save)
+                )
         return created
 
     async def add_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
         """Add observations, and rewrite the file."""
-        await self._import_once()
-        added = await super().add_observations(body)
-        await self._save([text for addition in added.observations for text in addition.contents])
+        async with self._change():
+            added = await super().add_observations(body)
+            await self._save(
+                [text for addition in added.observations for text in addition.contents]
+            )
         return added
 
     async def delete_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
         """Retract observations, and rewrite the file."""
-        await self._import_once()
-        deleted = await super().delete_observations(body)
-        await self._save([text for deletion in deleted.observations for text in deletion.contents])
+        async with self._change():
+            deleted = await super().delete_observations(body)
+            await self._save(
+                [text for deletion in deleted.observations for text in deletion.contents]
+            )
         return deleted
 
     async def delete_entities(self, body: GraphNamesIn, /) -> GraphNames:
         """Retract entities, and rewrite the file."""
-        await self._import_once()
-        deleted = await super().delete_entities(body)
-        await self._save(deleted.names)
+        async with self._change():
+            deleted = await super().delete_entities(body)
+            await self._save(deleted.names)
         return deleted
 
     async def delete_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
         """Close relations, and rewrite the file."""
-        await self._import_once()
-        deleted = await super().delete_relations(body)
-        await self._save([relation.relation_type for relation in deleted.relations])
+        async with self._change():
+            deleted = await super().delete_relations(body)
+            await self._save([relation.relation_type for relation in deleted.relations])
         return deleted
 
     async def create_chart(self, chart: ChartIn, /) -> Chart:
         """Create a chart, and rewrite the file."""
-        await self._import_once()
         scoped_chart = chart.model_copy(update={"scope": chart.scope or self.scope})
-        changed = await super().create_chart(scoped_chart)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().create_chart(scoped_chart)
+            await self._save([changed.id])
         return changed
 
     async def get_chart(self, chart_id: str, /) -> Chart:
@@ -147,44 +154,44 @@ class MirroredKnowledge(PersonKnowledge):
 
     async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart:
         """Change a chart, and rewrite the file."""
-        await self._import_once()
-        changed = await super().change_chart(chart_id, changes)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().change_chart(chart_id, changes)
+            await self._save([changed.id])
         return changed
 
     async def add_step(self, chart_id: str, step: ActionStepIn, /) -> Chart:
         """Add an action step, and rewrite the file."""
-        await self._import_once()
-        changed = await super().add_step(chart_id, step)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().add_step(chart_id, step)
+            await self._save([changed.id])
         return changed
 
     async def remove_step(self, chart_id: str, step: StepIn, /) -> Chart:
         """Remove an action step, and rewrite the file."""
-        await self._import_once()
-        changed = await super().remove_step(chart_id, step)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().remove_step(chart_id, step)
+            await self._save([changed.id])
         return changed
 
     async def record_progress(self, progress: StepProgressIn, /) -> Chart:
         """Record progress on a step, and rewrite the file."""
-        await self._import_once()
-        changed = await super().record_progress(progress)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().record_progress(progress)
+            await self._save([changed.id])
         return changed
 
     async def complete_step(self, step: StepIn, /) -> Chart:
         """Complete an action step, and rewrite the file."""
-        await self._import_once()
-        changed = await super().complete_step(step)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().complete_step(step)
+            await self._save([changed.id])
         return changed
 
     async def telescope_step(self, step: TelescopeIn, /) -> Chart:
         """Make a chart of an action step, and rewrite the file."""
-        await self._import_once()
-        changed = await super().telescope_step(step)
-        await self._save([changed.id])
+        async with self._change():
+            changed = await super().telescope_step(step)
+            await self._save([changed.id])
         return changed
 
     async def list_charts(
@@ -199,27 +206,41 @@ class MirroredKnowledge(PersonKnowledge):
         return await super().list_charts(due_before=due_before, cursor=cursor, limit=limit)
 
     async def _import_once(self) -> None:
-        await self._in_order(lambda client: None if self._is_imported else self._import(client))
+        if not self._is_imported:
+            async with self._change():
+                pass
 
-    async def _save(self, changes: Iterable[str], *, is_addition: bool = False) -> None:
-        """Save changes in the file; without `is_addition`, the file is rewritten."""
-        changed = list(changes)
-        if changed:
-            additions = changed if is_addition else None
-            await self._save_file(lambda client: self._write(client, additions))
+    @asynccontextmanager
+    async def _change(self) -> AsyncIterator[None]:
+        """Let one change at a time reach the service and the file, which is imported before.
+
+        Otherwise a change could be appended after the save of a later one, which has undone it.
+        """
+        self._order = self._order or asyncio.Lock()
+        async with self._order:
+            if not self._is_imported:
+                await self._call(self._import)
+            yield
+
+    async def _last_save(self) -> LastSave | None:
+        """Return the last save of the file; None, after which it is rewritten, if unreadable."""
+        try:
+            return await asyncio.to_thread(self.mirror.last_save)
+        except (OSError, CliError):
+            return None  # saving the file fails too, and is reported
+
+    async def _save(self, changes: Sequence[str]) -> None:
+        """Rewrite the file if there are changes."""
+        if changes:
+            await self._save_file(self._rewrite)
 
     async def _save_file(self, save: Callable[[KnowledgeClient], None]) -> None:
         """Save the file; only report a failure, because the service has stored the change."""
         try:
-            await self._in_order(save)
+            await self._call(save)
         except (OSError, CliError, KnowledgeError) as exc:
             self._is_behind = True
             self.mirror.report(f"{self.mirror.path} does not have the last change: {exc}")
-
-    async def _in_order(self, call: Callable[[KnowledgeClient], T]) -> T:
-        self._order = self._order or asyncio.Lock()
-        async with self._order:
-            return await self._call(call)
 
     def _import(self, client: KnowledgeClient) -> None:
         mirror = self.mirror
@@ -238,7 +259,9 @@ class MirroredKnowledge(PersonKnowledge):
             raise UsageError(f"cannot read {mirror.path}: {exc.strerror}") from exc
         self._is_imported = True
 
-    def _add_relations(self, client: KnowledgeClient, created: GraphRelations) -> None:
+    def _add_relations(
+        self, client: KnowledgeClient, created: GraphRelations, last_save: LastSave | None
+    ) -> None:
         """Append the relations that lead from entities of the scope."""
         names = tuple(dict.fromkeys(item.from_ for item in created.relations))
         entities = client.open_entities(GraphNamesIn(names=names)).entities
@@ -247,9 +270,15 @@ class MirroredKnowledge(PersonKnowledge):
             records.format_relation(item) for item in created.relations if item.from_ in own_names
         ]
         if lines:
-            self._write(client, lines)
+            self._append(client, lines, last_save)
 
-    def _write(self, client: KnowledgeClient, additions: list[str] | None) -> None:
-        if additions is None or self._is_behind or not self.mirror.append(additions):
-            self.mirror.rewrite(export.lines(client, scope=self.scope))
-            self._is_behind = False
+    def _append(
+        self, client: KnowledgeClient, lines: list[str], last_save: LastSave | None
+    ) -> None:
+        """Append lines, unless the file lacks a change or was saved since `last_save`."""
+        if self._is_behind or last_save is None or not self.mirror.append(lines, after=last_save):
+            self._rewrite(client)
+
+    def _rewrite(self, client: KnowledgeClient) -> None:
+        self.mirror.rewrite(export.lines(client, scope=self.scope))
+        self._is_behind = False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -398,6 +400,25 @@ def test_two_programs_share_a_mirror(mirror):
     assert mirror.said == []
 
 
+def test_lines_are_not_appended_after_the_save_of_another_program(mirror):
+    second = Mirror(mirror.path, mirror.report, mirror.now)
+    mirror.rewrite(["a\n"])
+    before = mirror.last_save()
+    assert second.append(["b\n"], after=second.last_save())
+    assert mirror.append(["c\n"], after=before) is False
+    assert mirror.append(["c\n"], after=mirror.last_save())
+    assert mirror.path.read_text() == "a\nb\nc\n"
+
+
+def test_lines_are_not_appended_after_the_import_of_another_program(mirror):
+    mirror.rewrite(["a\n"])
+    before = mirror.last_save()
+    mirror.path.write_text("mine\n")
+    with mirror.open() as stream:
+        mirror.adopt(identify(stream), is_damaged=False)
+    assert mirror.append(["b\n"], after=before) is False
+
+
 def test_a_file_that_is_replaced_while_it_is_read_is_put_aside(mirror):
     mirror.path.write_text("read\n")
     with mirror.open() as stream:
@@ -701,14 +722,28 @@ def transport():
 
 
 @pytest.fixture
-def mirrored(shell, mirror, transport):
-    """The knowledge of a person whose memory file is that of `mirror`."""
+def open_mirrored(shell, mirror, transport):
+    """Opens the knowledge of a person whose memory file is that of `mirror`, as one process."""
     environment = dataclasses.replace(shell.terminal.environment(), knowledge_transport=transport)
     session = Session(environment, ClusterOptions(), shell.namespace)
     mirror.scope = shell.realm
-    opened = MirroredKnowledge(session, mirror=mirror, scope=shell.realm)
-    yield opened
-    opened.close()
+    with contextlib.ExitStack() as stack:
+
+        def open_one():
+            opened = MirroredKnowledge(
+                session, mirror=dataclasses.replace(mirror), scope=shell.realm
+            )
+            stack.callback(opened.close)
+            return opened
+
+        yield open_one
+
+
+@pytest.fixture
+def mirrored(open_mirrored, mirror):
+    opened = open_mirrored()
+    opened.mirror = mirror
+    return opened
 
 
 def entities(*names, scope=None, observations=()):
@@ -726,8 +761,85 @@ def observation(entity, text):
     return models.GraphObservationsIn(observations=(item,))
 
 
+def relation(source, target):
+    item = models.GraphRelationIn(from_=source, to=target, relation_type="nears")
+    return models.GraphRelationsIn(relations=(item,))
+
+
 def names_of(path):
     return [each.get("name") or each["relationType"] for each in records(path.read_text())]
+
+
+@contextlib.asynccontextmanager
+async def held(transport, call, path):
+    """Hold the answer to the first request of `call` to a path, which the service has served."""
+    served, released = threading.Event(), threading.Event()
+
+    def hold(request):
+        if request.method == "POST" and request.url.path == path and not served.is_set():
+            served.set()
+            released.wait(60)
+        return False
+
+    transport.fails = hold
+    task = asyncio.create_task(call)
+    try:
+        assert await asyncio.to_thread(served.wait, 60)
+        yield task
+    finally:
+        released.set()
+        await task
+
+
+CREATE_ENTITIES, CREATE_RELATIONS = "/v1/graph/entities", "/v1/graph/relations"
+SLOW_CREATIONS = [
+    (CREATE_ENTITIES, lambda knowledge: knowledge.create_entities(entities("slow"))),
+    (CREATE_RELATIONS, lambda knowledge: knowledge.create_relations(relation("first", "second"))),
+]
+CHANGES = [
+    lambda knowledge: knowledge.add_observations(observation("first", "tall")),
+    lambda knowledge: knowledge.delete_entities(models.GraphNamesIn(names=("slow", "second"))),
+    lambda knowledge: knowledge.delete_relations(relation("first", "second")),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=["observe", "delete", "unrelate"])
+@pytest.mark.parametrize("creation", SLOW_CREATIONS, ids=["entity", "relation"])
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_the_file_has_the_graph_after_changes_at_once(
+    graph, open_mirrored, transport, processes, creation, change
+):
+    path, create = creation
+    slow = open_mirrored()
+    other = slow if processes == 1 else open_mirrored()
+    await slow.create_entities(entities("first", "second"))
+    await other.read_graph()
+    async with held(transport, create(slow), path):
+        second = asyncio.create_task(change(other))
+        # Two processes do not wait for each other; in one, the change waits for the creation.
+        await asyncio.wait({second}, timeout=60 if processes == 2 else 0.5)
+    await second
+    exported = graph("export", "--to", "-", "--scope", slow.scope)
+    assert records(slow.mirror.path.read_text()) == records(exported)
+
+
+async def test_a_read_does_not_wait_for_a_change(mirrored, transport):
+    await mirrored.create_entities(entities("buoy"))
+    async with held(transport, mirrored.create_entities(entities("beacon")), CREATE_ENTITIES):
+        graph = await asyncio.wait_for(mirrored.read_graph(contains="buoy"), 60)
+    assert [entity.name for entity in graph.entities] == ["buoy"]
+
+
+async def test_a_creation_succeeds_without_the_folder_of_the_file(mirrored, mirror):
+    await mirrored.create_entities(entities("mast"))
+    shutil.rmtree(mirror.path.parent)
+    created = await mirrored.create_entities(entities("float"))
+    assert [entity.name for entity in created.entities] == ["float"]
+    (said,) = mirror.said
+    assert said.startswith(f"{mirror.path} does not have the last change: ")
+    mirror.path.parent.mkdir()
+    await mirrored.create_entities(entities("keel"))
+    assert sorted(names_of(mirror.path)) == ["float", "keel", "mast"]
 
 
 async def test_a_memory_file_never_has_the_graph_of_another_realm(mirrored, service):
