@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import random
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -74,9 +73,16 @@ def median(values: Sequence[float]) -> Median | None:
     if not values:
         return None
     ordered = sorted(values)
-    medians = sorted((ordered[i] + ordered[j]) / 2 for i, j in _median_places(len(ordered)))
+    medians = sorted(_midpoint(ordered[i], ordered[j]) for i, j in _median_places(len(ordered)))
     margin = int(len(medians) * 0.025)
-    return Median(statistics.median(ordered), medians[margin], medians[-1 - margin])
+    value = _midpoint(ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])
+    return Median(value, medians[margin], medians[-1 - margin])
+
+
+def _midpoint(first: float, second: float) -> float:
+    """Return the mean of two values, also of such whose sum no float can hold."""
+    total = first + second
+    return total / 2 if math.isfinite(total) else first / 2 + second / 2
 
 
 # A Blueprint has few different numbers of runs at a time; 256 is an arbitrary bound.

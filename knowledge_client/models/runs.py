@@ -24,6 +24,7 @@ EpisodeType = Literal[
     "approval",
     "review",
 ]
+_MAX_COST = 10**15  # as in the operator's annotations; no run reaches it
 
 
 class EpisodeIn(WireModel):
@@ -101,15 +102,16 @@ class RunIn(WireModel):
     outcome: RunOutcome | None = None
     started_at: UtcDatetime | None = None
     finished_at: UtcDatetime | None = None
-    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cost: float | None = Field(default=None, ge=0, le=_MAX_COST, allow_inf_nan=False)
     tokens: SafeInt | None = Field(default=None, ge=0)
     counters: dict[str, SafeInt] = Field(default_factory=dict)
 
 
 class Run(RunIn):
-    """A run of the ledger."""
+    """A run of the ledger. Earlier versions stored larger costs."""
 
     run_id: str
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     opened_at: UtcDatetime
     closed_at: UtcDatetime | None = None
 

@@ -216,9 +216,17 @@ def _fields(rows: Sequence[LedgerRow]) -> dict[str, Any]:
     return {
         "last_used": max((row.last_at for row in rows), default=None),
         "median_duration_s": statistics.median(durations) if durations else None,
-        "avg_cost": statistics.fmean(costs) if costs else None,
+        "avg_cost": _mean(costs) if costs else None,
         **_count_fields(counts),
     }
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean, also of stored values whose sum no float can hold."""
+    try:
+        return statistics.fmean(values)
+    except OverflowError:
+        return statistics.mean(values)
 
 
 def outcome_counts(results: Sequence[str | None]) -> outcomes.Counts:

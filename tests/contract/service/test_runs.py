@@ -22,8 +22,9 @@ from knowledge_client.models import (
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.service.callers import Connect, refused
+from tests.contract.service.callers import OPERATOR, Connect, refused
 from tests.knowledge_builders import LEAD, TEAM, episode, run_in, run_key
+from tests.knowledge_builders import OPERATOR as ACTOR
 
 CODE = errors.ErrorCode
 
@@ -164,6 +165,34 @@ class TestRuns:
         name = BlueprintName(namespace="demo", name="review")
         batch = await operator.stats_batch(StatsIn(blueprints=(name,)))
         assert batch.blueprints[0].parameters == ()
+
+    async def test_cost_that_no_run_reaches_is_422_and_the_largest_is_recorded(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        body = run_in(outcome="Succeeded").model_dump(mode="json", exclude_none=True)
+        answer = await http.put("/v1/runs/r", json=body | {"cost": 1e308}, headers=OPERATOR)
+        assert answer.status_code == 422
+        assert "cost" in answer.text
+        await connect("operator").put_run("r", run_in(outcome="Succeeded", cost=1e15))
+        assert (await connect("operator").get_run("r")).cost == 1e15
+
+    async def test_runs_of_an_earlier_version_with_huge_costs_are_read_and_counted(
+        self, connect: Connect, store: Store
+    ) -> None:
+        for n in range(2):
+            huge = run_in(outcome="Succeeded", revision=1).model_copy(update={"cost": 1e308})
+            store.put_run(f"r{n}", huge, actor=ACTOR)
+        operator = connect("operator")
+        name = BlueprintName(namespace="demo", name="review")
+        (batch,) = (await operator.stats_batch(StatsIn(blueprints=(name,)))).blueprints
+        assert (batch.succeeded, batch.avg_cost) == (2, 1e308)
+        (compared,) = (await operator.blueprint_stats("demo", "review", compare=True)).comparisons
+        assert compared.with_knowledge.cost is not None
+        assert compared.with_knowledge.cost.median == 1e308
+        assert (await operator.get_run("r0")).cost == 1e308
+        assert [run.cost for run in (await operator.list_runs()).runs] == [1e308, 1e308]
+        await operator.put_run("r0", run_in(outcome="Succeeded", agent="x"))
+        assert (await operator.get_run("r0")).cost == 1e308
 
 
 class TestRunsOfAgents:
