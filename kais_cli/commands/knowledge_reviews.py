@@ -58,7 +58,8 @@ def approve(  # noqa: PLR0913 (one argument per option)
 ) -> ExitStatus:
     """Approve a fact, so that agents cannot replace it.
 
-    Clears its flags. With --content, closes the promoted copies of the old text.
+    Clears its flags. With --content, --title or --tag, approves a successor instead and closes the
+    promoted copies of the fact.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 

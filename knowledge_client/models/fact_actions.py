@@ -24,7 +24,7 @@ class ConfirmIn(WireModel):
 
 
 class ApproveIn(WireModel):
-    """An approval. With `content`, a successor with that text is approved instead."""
+    """An approval. With `content`, `title` or `tags`, a successor that has these is approved."""
 
     reason: Reason
     content: str | None = Field(default=None, min_length=1, max_length=8192)

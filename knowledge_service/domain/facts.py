@@ -300,7 +300,7 @@ def is_changed(old: Fact, new: NewFact) -> bool:
 
 
 def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
-    """Return the successor that a reviewer approves: edited text, everything else inherited.
+    """Return the successor that a reviewer approves: what is edited, everything else inherited.
 
     It is valid from the same time as the old fact. It passes the gates like any other fact; the
     approval, if by a person, removes its flags.
@@ -313,6 +313,13 @@ def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
         valid_until=old.valid_until,
         force=True,
     )
+
+
+def is_edited(old: Fact, new: NewFact) -> bool:
+    """Return whether a reviewer's successor has another text, title or tags."""
+    if new.content_hash != hash_of_fact(old):
+        return True
+    return (new.title, new.tags) != (old.title, old.tags)
 
 
 def promoted_copy(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFact:

@@ -17,14 +17,14 @@ from knowledge_service.ports import ActionContext
 def approve_fact(
     uow: FactUnitOfWork, fact_id: str, context: ActionContext, edits: ApproveIn
 ) -> ApprovalResult:
-    """Approve a live fact; with an edited text, approve a successor instead.
+    """Approve a live fact; with another text, title or tags, approve a successor instead.
 
     A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
     person's approval removes the flags; an approval by the service's own accounts does not.
 
     Raises:
         NotFound: no such fact.
-        Conflict: the fact is not live, is approved already, or the edited text says the same.
+        Conflict: the fact is not live, is approved already, or the edits change nothing.
     """
     uow.begin()
     fact = _require_reviewable(uow, fact_id, "approved")
@@ -33,8 +33,8 @@ def approve_fact(
         return ApprovalResult(fact=require_fact(uow, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     new = domain.edited_successor(fact, edits, context.actor.name)
-    if new.content_hash == domain.hash_of_fact(fact):
-        raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
+    if not domain.is_edited(fact, new):
+        raise Conflict(f"the edits of fact {fact_id} change nothing; approve it as it is")
     _record_review(uow, fact, context, "approved", {}, edits=changes)
     close_with_copies.close_fact(
         uow, fact, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
@@ -42,7 +42,7 @@ def approve_fact(
     withdrawal = close_with_copies.withdraw_copies(
         uow, fact_id, context, cause="corrected", valid_until_us=uow.at_us
     )
-    stored = store_fact.store_within_transaction(uow, new, context.actor)
+    stored = store_fact.store_edited(uow, new, fact, context.actor)
     store_fact.link_facts(
         uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=context.actor
     )

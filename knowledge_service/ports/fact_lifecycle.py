@@ -46,7 +46,7 @@ class FactLifecycleStore(Protocol):
         ...
 
     def approve(self, fact_id: str, context: ActionContext, edits: ApproveIn) -> ApprovalResult:
-        """Approve a live fact, or with `edits` approve a successor with the edited text."""
+        """Approve a live fact, or with `edits` approve a successor that has these."""
         ...
 
     def reject(self, fact_id: str, context: ActionContext) -> Fact:

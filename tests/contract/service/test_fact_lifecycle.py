@@ -69,6 +69,42 @@ class TestVerbs:
         with pytest.raises(errors.NotFound):
             await client.history(fact_id)
 
+    @pytest.mark.parametrize("review", ["draft", "none"])
+    @pytest.mark.parametrize("edits", [{"title": "Weather"}, {"tags": ("sky",)}])
+    async def test_approval_with_another_title_or_tags_changes_these_and_approves(
+        self, connect: Connect, review: str, edits: dict[str, Any]
+    ) -> None:
+        keeper = connect("keeper")
+        fact_id = await told(connect, title="Whether", tags=("sea",), review=review)
+        approval = await keeper.approve(fact_id, ApproveIn(reason="read", **edits))
+        fact = approval.fact
+        assert (fact.review, fact.lifecycle, approval.replaced) == ("approved", "live", fact_id)
+        expected = {"content": "rain", "title": "Whether", "tags": ("sea",)} | edits
+        assert {name: getattr(fact, name) for name in expected} == expected
+        assert (await keeper.get_fact(fact_id)).lifecycle == "superseded"
+        repeated = await connect("team").remember(FactIn(content="rain", scope=TEAM))
+        assert (repeated.status, repeated.fact_id) == ("confirmed", fact.id)
+
+    async def test_approval_with_another_title_is_undone_as_a_whole(self, connect: Connect) -> None:
+        keeper = connect("keeper")
+        fact_id = await told(connect, title="Whether", review="draft")
+        edits = ApproveIn(reason="read", title="Weather")
+        approved = (await keeper.approve(fact_id, edits)).fact.id
+        assert set((await keeper.undo(approved, REASON)).changed) == {fact_id, approved}
+        fact = await keeper.get_fact(fact_id)
+        assert (fact.lifecycle, fact.review, fact.title) == ("live", "draft", "Whether")
+        assert (await keeper.get_fact(approved)).lifecycle != "live"
+        assert (await keeper.approve(fact_id, edits)).fact.title == "Weather"
+
+    async def test_approval_with_what_the_fact_has_already_is_refused(
+        self, connect: Connect
+    ) -> None:
+        fact_id = await told(connect, title="Weather", tags=("sea",), review="draft")
+        for edits in ({"content": "rain"}, {"title": "Weather"}, {"tags": ("sea",)}):
+            refused = connect("keeper").approve(fact_id, ApproveIn(reason="read", **edits))
+            with pytest.raises(errors.Conflict, match="change nothing; approve it as it is"):
+                await refused
+
     async def test_correction_names_only_copies_that_the_caller_reads(
         self, connect: Connect
     ) -> None:
