@@ -87,14 +87,18 @@ class RunStore(Protocol):
 
         Raises:
             NotFound: no such run.
-            QuotaExceeded: the run has reached its limit of episodes.
+            QuotaExceeded: the run has reached its limit of episodes, which does not bind the
+                operator: agents could keep it from recording how their run ended.
         """
         ...
 
     def episodes(
         self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
-        """Return at most `limit` episodes with `seq` above `after_sequence`, by `seq`."""
+        """Return at most `limit` episodes with `seq` above `after_sequence`, by `seq`.
+
+        None as `limit` is all of them.
+        """
         ...
 
     def blueprint_stats(

@@ -2,6 +2,7 @@
 
 A failed write to the cluster raises and ends the reconcile. After a failed call to the knowledge
 service the other calls are skipped, the cluster actions continue, and the result has the problem.
+Only if the record of a run is full, it is closed without more episodes.
 `cluster_actions` and `knowledge_actions` implement each action; nothing here decides.
 """
 
@@ -159,6 +160,10 @@ class _Execution:
         try:
             await knowledge_actions.ACTIONS[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
+            if isinstance(action, plans.RecordEpisodes) and _is_record_full(exc):
+                logger.warning("run %s is recorded without episodes: %s", action.run_id, exc)
+                self.world.sync_state.record_episodes_refusal(action.key, str(exc))
+                return
             self.knowledge_problem = str(exc)
             if isinstance(exc, _PERMANENT_ERRORS) and exc.problem is not None:
                 self.refusal = str(exc)
@@ -204,6 +209,12 @@ class _Execution:
         if isinstance(action, plans.Delete):
             return action.waits_for_knowledge
         return isinstance(action, plans.PatchMetadata) and action.finalizers is not None
+
+
+def _is_record_full(error: knowledge_errors.KnowledgeError) -> bool:
+    """Return whether a run may have no more episodes; other quotas say when they are available."""
+    is_quota = isinstance(error, knowledge_errors.QuotaExceeded) and error.problem is not None
+    return is_quota and error.retry_after_s is None
 
 
 async def execute(plan: plans.Plan, world: World) -> ExecutionResult:

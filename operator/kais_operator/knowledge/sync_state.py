@@ -94,6 +94,7 @@ class KnowledgeSyncState:
         self._extracted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
         self._counted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
         self._refused: _BoundedMap[str, tuple[str, float]] = _BoundedMap()
+        self._refused_episodes: _BoundedMap[str, str] = _BoundedMap()
         self._blueprint_stats: _BoundedMap[tuple[str, str], _StatsQuery[models.BlueprintStats]] = (
             _BoundedMap()
         )
@@ -173,6 +174,14 @@ class KnowledgeSyncState:
         """Record why the service refuses a run or settings, by their key."""
         self._refused.set(key, (message, self._clock.monotonic()))
 
+    def episodes_refusal(self, key: str) -> str | None:
+        """Return why the service took no episodes of a run that is recorded without them."""
+        return self._refused_episodes.get(key)
+
+    def record_episodes_refusal(self, key: str, message: str) -> None:
+        """Record why the service takes no episodes of a run, by its key."""
+        self._refused_episodes.set(key, message)
+
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Return the answer of the last batch, None before it; later batches include it."""
         return self._blueprint_query(namespace, name).answer
@@ -237,6 +246,7 @@ class KnowledgeSyncState:
         """Drop everything that was confirmed, so that it is sent again."""
         self._configured_paths.clear()
         self._refused.clear()
+        self._refused_episodes.clear()
         for confirmed in (
             self._principals,
             self._scopes,

@@ -139,6 +139,21 @@ class TestEpisodes:
             store.add_episodes(run_key("r"), [episode("one more")], actor=AGENT)
         assert store.add_episodes(run_key("r"), lines[:1], actor=AGENT).duplicates == 1
 
+    def test_full_record_takes_the_episodes_of_the_operator_and_is_read_with_them(
+        self, store: Store
+    ) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        lines = [episode(f"line {n}") for n in range(5000)]
+        store.add_episodes(run_key("r"), lines, actor=AGENT)
+        end = episode("attempt 1: failed", type="error")
+        assert store.add_episodes(run_key("r"), [end], actor=OPERATOR).accepted == 1
+        last = store.episodes(run_key("r"))[-1]
+        assert (last.seq, last.content) == (5001, "attempt 1: failed")
+        for actor in (AGENT, PERSON):
+            with pytest.raises(QuotaExceeded, match="run r may have 5000 episodes; it has 5001"):
+                store.add_episodes(run_key("r"), [episode("one more")], actor=actor)
+            assert store.add_episodes(run_key("r"), lines[:1], actor=actor).duplicates == 1
+
 
 class TestStatistics:
     def test_unknown_blueprint_counts_zero(self, store: Store) -> None:

@@ -24,6 +24,8 @@ from knowledge_service.store.sqlite.repositories import base, runs
 
 _ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)
 MAX_EPISODES = 5000
+"""The limit of a run's record; the operator adds the ends of attempts to a full record, too."""
+_ALL = -1  # no limit, in SQLite
 _EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
   WHERE realm_no = ? AND run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
 _EQUAL = """SELECT 1 FROM episode
@@ -57,7 +59,7 @@ class Episodes(base.SqliteRepository):
             columns = runs.run_columns(connection, key)
             if columns is None:
                 return ()
-            page = (*columns, after_sequence, MAX_EPISODES if limit is None else limit)
+            page = (*columns, after_sequence, _ALL if limit is None else limit)
             return tuple(_episode(key.run_id, row) for row in connection.execute(_EPISODES, page))
 
 
@@ -104,7 +106,7 @@ def _append(
         if identity not in added and not tx.fetch_first(_EQUAL, (*columns, *identity)):
             last += 1
             added[identity] = new | {"seq": last}
-    if last > MAX_EPISODES:
+    if added and last > MAX_EPISODES and actor.type != "system":
         raise QuotaExceeded(f"run {run_id} may have {MAX_EPISODES} episodes; it has {first}")
     if added:
         scope_no = base.ensure_scope(tx, run.scope, actor.name)

@@ -206,6 +206,7 @@ def _recorded(evaluated: EvaluatedMission) -> DesiredCondition:
         return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, message)
     if decide_ledger.state_of(evaluated.observed).is_done:
         message = f"the ledger has run {evaluated.run_id} as {evaluated.run_outcome.outcome}"
+        message = _name_missing_episodes(evaluated, message)
         return conditions.true(ConditionType.RECORDED, Reason.RECORDED, message)
     last_condition = keep_last_true_condition(evaluated, ConditionType.RECORDED)
     if last_condition is not None:
@@ -214,6 +215,15 @@ def _recorded(evaluated: EvaluatedMission) -> DesiredCondition:
         message = f"{ledger.problem}; run {evaluated.run_id} is recorded when it answers"
         return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
     return _not_yet_recorded(evaluated)
+
+
+def _name_missing_episodes(evaluated: EvaluatedMission, message: str) -> str:
+    """Append why the operator's episodes are missing; after a restart only the status knows it."""
+    refusal = evaluated.observed.ledger.episodes_refusal
+    if refusal is not None:
+        return f"{message}, without the operator's episodes: {refusal}"
+    last = evaluated.mission.condition(ConditionType.RECORDED)
+    return last.message if last and last.message.startswith(f"{message}, without ") else message
 
 
 def _not_yet_recorded(evaluated: EvaluatedMission) -> DesiredCondition:

@@ -38,6 +38,7 @@ class Ledger:
         is_extraction_counted: this process has refreshed the statistics since the extraction ended.
         problem: why the knowledge service did not answer; None when it did.
         refusal: why the service permanently rejects calls about the run.
+        episodes_refusal: why the run is recorded without the operator's episodes.
     """
 
     run: models.RunDetail | None = None
@@ -48,6 +49,7 @@ class Ledger:
     is_extraction_counted: bool = False
     problem: str | None = None
     refusal: str | None = None
+    episodes_refusal: str | None = None
 
 
 @dataclass(frozen=True)

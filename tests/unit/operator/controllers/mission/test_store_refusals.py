@@ -13,7 +13,7 @@ from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import errors, models
 from tests.fakes import teams
 from tests.fakes.outbox_names import kept_as
-from tests.fakes.world import FakeWorld, fake_world
+from tests.fakes.world import FakeWorld, fake_world, restarted
 
 MESSAGE = "put_run: 422 invalid-body: counters: must have at most 64 keys"
 REFUSED = "kais.io/refused"
@@ -210,6 +210,52 @@ async def test_a_deleted_mission_whose_record_is_refused_goes_at_once_and_its_ca
     body = fake.cluster.read(ObjectRef("ConfigMap", "kais-system", kept_as(run_id)))
     calls = [call["call"] for call in json.loads(body["data"]["calls.json"])]
     assert calls == ["record_episodes", "put_run", "request_extraction"]
+
+
+FULL = "POST /v1/episodes: 429 quota-exceeded: run r may have 5000 episodes; it has 5000"
+
+
+def record_is_full() -> errors.QuotaExceeded:
+    """Give what the client raises for the episodes of a run whose record is full."""
+    problem = models.Problem(title="Quota exceeded", status=429, detail=FULL, code="quota-exceeded")
+    return errors.QuotaExceeded(FULL, problem=problem)
+
+
+async def test_an_end_is_recorded_though_the_record_of_the_run_takes_no_more_episodes() -> None:
+    fake = await teams.started()
+    teams.succeed(fake)
+    fake.knowledge.refusals["add_episodes"] = record_is_full()
+    await teams.settle(fake)
+    ((run_id, run),) = fake.knowledge.runs.items()
+    assert run.outcome == "Succeeded"
+    message = f"the ledger has run {run_id} as Succeeded, without the operator's episodes: {FULL}"
+    assert recorded(fake) == ("True", "Recorded", message)
+    fake = restarted(fake)
+    await teams.settle(fake)
+    assert recorded(fake) == ("True", "Recorded", message)
+
+
+async def test_an_outbox_records_the_end_of_a_run_whose_record_is_full() -> None:
+    fake, ref = await kept()
+    fake.knowledge.refusals["add_episodes"] = record_is_full()
+    await step(fake, ref)
+    assert ref not in fake.cluster.refs()
+    assert [run.outcome for run in fake.knowledge.runs.values()] == ["Cancelled"]
+
+
+async def test_episodes_that_are_refused_for_a_while_are_recorded_before_the_end() -> None:
+    fake = await teams.started()
+    teams.succeed(fake)
+    later = record_is_full()
+    later.retry_after_s = 2.0
+    fake.knowledge.refusals["add_episodes"] = later
+    for _ in range(3):
+        await teams.pass_(fake)
+    assert [run.outcome for run in fake.knowledge.runs.values()] == [None]
+    del fake.knowledge.refusals["add_episodes"]
+    await teams.settle(fake)
+    assert [run.outcome for run in fake.knowledge.runs.values()] == ["Succeeded"]
+    assert all(fake.knowledge.episodes.values())
 
 
 async def test_a_refused_deletion_of_a_scope_looks_again_when_it_gives_up() -> None:
