@@ -32,7 +32,9 @@ def test_repetition(sentence: str, text: str, expected: bool) -> None:
     assert repetition.is_repetition(sentence, text) is expected
 
 
-_TEXTS = st.lists(st.lists(st.sampled_from("a1 b1 c1 d1 e1 the".split()), max_size=6).map(" ".join))
+_TEXTS = st.lists(
+    st.lists(st.sampled_from(["a1", "b1", "c1", "d1", "e1", "the"]), max_size=6).map(" ".join)
+)
 
 
 @given(_TEXTS, _TEXTS)
