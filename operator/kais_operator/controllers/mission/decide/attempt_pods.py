@@ -124,6 +124,37 @@ def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
     return deciding_pod(pods_seen, None)
 
 
+def not_replaced(pods_seen: Sequence[Body]) -> list[Body]:
+    """Return the pods without those that a disruption has ended.
+
+    The Job controller replaces such a pod, and may keep it until the new one has ended.
+    """
+    return [pod for pod in pods_seen if not _is_to_be_replaced(pod)]
+
+
+def disruption_ended_at(pods_seen: Sequence[Body]) -> str | None:
+    """Return when a disruption ended the latest pod that is to be replaced; None without one."""
+    disrupted = [pod for pod in pods_seen if _is_to_be_replaced(pod)]
+    return max(_ended_at(disrupted[-1]), default=None) if disrupted else None
+
+
+def _ended_at(pod: Body) -> list[str]:
+    """Return the times that show when a pod ended; the latest of them is nearest to it."""
+    status = pod.get("status") or {}
+    containers = status.get("containerStatuses") or ()
+    ends = [(each.get("state") or {}).get("terminated") or {} for each in containers]
+    times = [
+        pod["metadata"].get("creationTimestamp"),
+        *(end.get("finishedAt") for end in ends),
+        *(each.get("lastTransitionTime") for each in status.get("conditions") or ()),
+    ]
+    return [time for time in times if time]
+
+
+def _is_to_be_replaced(pod: Body) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Failed" and _was_disrupted(pod)
+
+
 def _was_disrupted(pod: Body) -> bool:
     return any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"

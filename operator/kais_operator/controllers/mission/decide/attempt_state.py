@@ -74,6 +74,8 @@ class Attempt:
         is_started: whether its container was seen running or ended.
         pod_startable_at: from when the pod whose container has not started could start: when its
             gate was opened, or when it was created; None without one.
+        disrupted_at: when a disruption ended its latest pod, which is not replaced yet; None
+            otherwise.
         work_ended_at: when its task ended; None while that is unknown.
         checks: the results of its checks, in their order; empty without checks.
         verdict: the reviewer's verdict; None before it, and without a review.
@@ -106,6 +108,7 @@ class Attempt:
     is_truncated: bool = False
     is_started: bool = False
     pod_startable_at: datetime | None = None
+    disrupted_at: datetime | None = None
     work_ended_at: datetime | None = None
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
@@ -339,9 +342,10 @@ def awaits_open_gate(attempt: Attempt) -> bool:
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
-    """Whether the attempt waits and its Job has no pod."""
-    is_waiting = attempt.state is State.WAITING and attempt.job is not None
-    return is_waiting and not attempt_pods.pods_of(attempt.job or {}, pods_seen)
+    """Whether the attempt waits and its Job has no pod, or only pods that are to be replaced."""
+    if attempt.state is not State.WAITING or attempt.job is None:
+        return False
+    return not attempt_pods.not_replaced(attempt_pods.pods_of(attempt.job, pods_seen))
 
 
 def _with_refusal(
@@ -411,10 +415,17 @@ def _job_condition(job: Body) -> tuple[str, Mapping[str, Any]] | None:
 def _read_open(
     job: Body, pods_seen: Sequence[Body], started: datetime, *, now: datetime
 ) -> Attempt:
-    number = number_of(job)
-    if not pods_seen:
-        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
-    pod = pods_seen[-1]
+    number, pods = number_of(job), attempt_pods.not_replaced(pods_seen)
+    if not pods:
+        return Attempt(
+            number,
+            job,
+            State.WAITING,
+            started,
+            disrupted_at=parse_time(attempt_pods.disruption_ended_at(pods_seen)),
+            end_message=_starting_message(number),
+        )
+    pod = pods[-1]
     if pod_diagnosis.is_stuck(pod, now):
         message = pod_diagnosis.stuck_message(pod)
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, message)

@@ -32,7 +32,8 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 from kais_operator.planning import annotation_values
 
 JOB_STATUS_GRACE = timedelta(seconds=30)
-"""How long after the deadline a Job whose containers have ended may take to report its end.
+"""How long a Job whose containers have ended may take to report its end, after the deadline or
+before an abort or a deletion ends the run.
 
 The kubelet ends the pod of a mind at the deadline, and the runtime then reports what it has cost;
 this takes as long at most. If the operator deleted the Job at once, the report would be lost.
@@ -98,7 +99,8 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
 
     Without an attempt, the mission waits to start, otherwise the attempt's container or its checks.
     The time of a pod that replaces an evicted one counts from the creation of the pod, or from when
-    its gate was opened. A gate that is due to be opened waits for nothing but the operator.
+    its gate was opened, and before from the end of the evicted one. A gate that is due to be opened
+    waits for nothing but the operator.
     The time of a mission counts from when the operator accepted it, not from its creation, because
     it could not start while no operator ran.
     """
@@ -109,7 +111,8 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
         is_held = attempt_state.awaits_open_gate(last) or attempt_state.awaits_replacement(last)
         if last.is_started or last.is_over or is_held:
             return None
-        return (last.pod_startable_at or last.job_created_at) + limit
+        began_at = last.pod_startable_at or last.disrupted_at or last.job_created_at
+        return began_at + limit
     return _accepted_at(mission, now) + limit
 
 
@@ -326,8 +329,18 @@ class _RunningAttempt:
         return _cancellation(self.mission, f"while attempt {self.attempt.number} ran")
 
     def is_cancelled(self) -> bool:
-        """Whether it is cancelled; False once all containers have ended: it may have succeeded."""
-        return not self.attempt.is_counted and self.cancellation() is not None
+        """Whether it is cancelled; the end of its containers counts first: it may have succeeded.
+
+        Its Job has a moment to report that end.
+        """
+        is_reporting = self.attempt.is_counted and not self._is_report_overdue()
+        return not is_reporting and self.cancellation() is not None
+
+    def _is_report_overdue(self) -> bool:
+        ended_at = self.attempt.work_ended_at
+        if self.attempt.state is not State.RUNNING or ended_at is None:
+            return False
+        return self.now >= ended_at + JOB_STATUS_GRACE
 
     def is_timed_out(self) -> bool:
         """Whether its time is over; ended containers and minds get extra time for their report."""

@@ -352,7 +352,9 @@ async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]
     for job in jobs:
         created = attempt_state.parse_time(job["metadata"].get("creationTimestamp"))
         is_young = created is None or world.clock.now() - created < _POD_EXPECTED
-        if is_young or attempt_state.has_ended(job) or attempt_pods.pods_of(job, pods):
+        if is_young or attempt_state.has_ended(job):
+            continue
+        if attempt_pods.not_replaced(attempt_pods.pods_of(job, pods)):
             continue
         metadata = job["metadata"]
         events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])

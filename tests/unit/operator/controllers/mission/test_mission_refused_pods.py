@@ -6,13 +6,21 @@ import pytest
 
 from kais_operator.controllers.mission.decide import attempt_pods
 from tests.fakes import teams
-from tests.fakes.teams import condition, job_ref, status
+from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
 
 QUOTA = (
     'Error creating: pods "doctor-a1-{}" is forbidden: exceeded quota: none, requested: pods=1, '
     "used: pods=0, limited: pods=0"
 )
+EVICTED = {
+    "phase": "Failed",
+    "reason": "Evicted",
+    "message": "The node was low on memory.",
+    "conditions": [
+        {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    ],
+}
 MESSAGE = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
 
 
@@ -86,6 +94,77 @@ async def test_another_event_about_the_job_is_no_refusal() -> None:
     fake.clock.advance(2)
     await teams.settle(fake)
     assert condition(fake, "Started")[1] == "WaitingForPods"
+
+
+async def evicted(*, seconds: float = 3600, exit_code: int = 137) -> FakeWorld:
+    """Evict the pod of an attempt after this time; the API server refuses the next one."""
+    fake = await teams.started(teams.work(completion={"timeout": "4h"}))
+    fake.cluster.set_status(job_ref(), {"startTime": teams.stamp(fake)})
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    fake.clock.advance(seconds)
+    end = {"terminated": {"exitCode": exit_code, "finishedAt": teams.stamp(fake)}}
+    teams.pod(fake, status={**EVICTED, **teams.container(end)})
+    refuse(fake, "x7k2p")
+    await teams.settle(fake)
+    return fake
+
+
+@pytest.mark.parametrize("exit_code", [0, 137])
+async def test_the_refusal_of_a_pod_that_replaces_an_evicted_one_is_on_the_mission(
+    exit_code: int,
+) -> None:
+    fake = await evicted(exit_code=exit_code)
+    assert condition(fake, "Succeeded") == ("Unknown", "PodNotCreated", MESSAGE)
+
+
+async def test_a_refused_replacement_of_an_evicted_pod_has_a_start_deadline_of_its_own() -> None:
+    fake = await evicted()
+    fake.clock.advance(299)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == f"attempt 1 did not start within 5m: {MESSAGE}"
+
+
+async def test_an_abort_ends_an_attempt_whose_evicted_pod_is_not_replaced() -> None:
+    fake = await evicted()
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "now"}}})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Cancelled"
+    assert fake.cluster.refs("Job") == []
+
+
+async def test_a_deleted_mission_whose_evicted_pod_is_not_replaced_goes_at_once() -> None:
+    fake = await evicted()
+    fake.cluster.remove(MISSION)
+    for _ in range(5):
+        await teams.pass_(fake)
+    assert MISSION not in fake.cluster.refs()
+
+
+async def test_an_attempt_goes_on_when_the_replacement_of_its_evicted_pod_is_admitted() -> None:
+    fake = await evicted()
+    fake.clock.advance(200)
+    teams.pod(fake, status=teams.running(), name="second", creationTimestamp=teams.stamp(fake))
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded") == ("Unknown", "Running", "attempt 1 of 3 is running")
+    teams.pod(
+        fake, status={"phase": "Succeeded", **teams.container({"terminated": {"exitCode": 0}})},
+        name="second",
+    )  # fmt: skip
+    teams.end_job(fake, condition="Complete")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+
+
+async def test_an_evicted_pod_whose_job_has_ended_is_read_from_the_job() -> None:
+    fake = await evicted()
+    teams.end_job(fake, condition="Failed")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
 
 
 async def test_nobody_is_asked_about_a_job_that_has_its_pod() -> None:

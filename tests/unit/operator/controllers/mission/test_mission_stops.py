@@ -34,6 +34,18 @@ async def test_an_abort_after_the_end_changes_nothing() -> None:
     assert status(fake)["outcome"] == "Succeeded"
 
 
+async def test_an_abort_waits_no_longer_than_a_moment_for_the_job_of_a_task_that_ended() -> None:
+    fake = await teams.started()
+    end = {"terminated": {"exitCode": 1, "finishedAt": teams.stamp(fake)}}
+    teams.pod(fake, status={"phase": "Failed", **teams.container(end)})
+    annotate(fake, **{"kais.io/abort": "stop"})
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(30)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Cancelled"
+
+
 async def test_a_suspended_mission_lets_the_running_attempt_end_and_starts_no_other() -> None:
     fake = await teams.started()
     annotate(fake, **{"kais.io/reconcile": "suspended"})
