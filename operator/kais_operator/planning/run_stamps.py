@@ -28,6 +28,7 @@ _OF_A_RUN = (
     labels.ATTEMPTS,
     labels.EARLIER_RUNS,
     labels.ACCEPTED_AT,
+    labels.HELD_UNTIL,
     labels.FIXED_PARAMETERS,
     labels.ABORT,
     labels.TRACEPARENT,

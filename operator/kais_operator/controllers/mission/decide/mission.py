@@ -165,7 +165,9 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
     early = [
-        annotation for annotation in run_stamps.OF_PEOPLE if _has_annotation(mission, annotation)
+        annotation
+        for annotation in (*run_stamps.OF_PEOPLE, labels.HELD_UNTIL)
+        if _has_annotation(mission, annotation)
     ]
     stale += early  # there is no work to review yet, and no call to approve
     annotations: dict[str, str | None] = {
@@ -249,6 +251,9 @@ def _continue_run(
         actions, start_actions = _joined(mission, actions, start_actions)
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
+    actions, start_actions = _with_hold(
+        mission, actions, start_actions, _hold(observed, attempt_list, obstacle, now)
+    )
     limits = outcome.deadlines_of_next_start(
         observed, attempt_list, is_held_back=is_held_back, now=now
     )
@@ -258,6 +263,42 @@ def _continue_run(
         now,
         requeue_after=_earliest(limits, now, retry_after),
     )
+
+
+def _hold(
+    observed: MissionObserved,
+    attempt_list: Sequence[Attempt],
+    obstacle: NotReady | None,
+    now: datetime,
+) -> str | None:
+    """Return the record of a hold before the first attempt; None if it needs no write.
+
+    A mission that starts as soon as it is no longer held back needs no time for its deadline.
+    """
+    if attempt_list or observed.history.restarting is not None:
+        return None
+    is_recorded = observed.mission.metadata.annotations.get(labels.HELD_UNTIL) == labels.STILL_HELD
+    if obstacle is not None and obstacle.reason in attempt_start.HELD_BACK:
+        return None if is_recorded else labels.STILL_HELD
+    failed = observed.failed_write
+    is_refused = observed.refused_write is not None or failed is not None
+    if not is_recorded or not (obstacle is not None or is_refused):
+        return None
+    return rfc3339(now if failed is None or obstacle is not None else failed.first_at)
+
+
+def _with_hold(
+    mission: Mission, actions: list[Action], start_actions: tuple[Action, ...], hold: str | None
+) -> tuple[list[Action], tuple[Action, ...]]:
+    """Add the record of a hold to the patch of the mission, or as a patch of its own."""
+    if hold is None:
+        return actions, start_actions
+    stamp = _annotate(mission, {labels.HELD_UNTIL: hold})
+    planned = [*actions, *start_actions]
+    if any(isinstance(each, PatchMetadata) and each.ref == stamp.ref for each in planned):
+        joined, _ = _joined(mission, planned, (stamp,))
+        return joined, ()
+    return [*actions, stamp], start_actions
 
 
 def _joined(

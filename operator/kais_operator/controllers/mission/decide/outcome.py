@@ -102,7 +102,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     its gate was opened, and before from the end of the evicted one. A gate that is due to be opened
     waits for nothing but the operator.
     The time of a mission counts from when the operator accepted it, not from its creation, because
-    it could not start while no operator ran.
+    it could not start while no operator ran; and not before it is no longer held back.
     """
     limit = durations.parse(mission.spec.start_deadline)
     if last is not None and last.state is State.CHECKING and last.problem_reason is not None:
@@ -113,7 +113,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
             return None
         began_at = last.pod_startable_at or last.disrupted_at or last.job_created_at
         return began_at + limit
-    return _accepted_at(mission, now) + limit
+    return max(_accepted_at(mission, now), _held_until(mission, now)) + limit
 
 
 def deadlines_of_next_start(
@@ -174,11 +174,21 @@ def _pods_end_at(observed: MissionObserved) -> datetime | None:
 
 def _accepted_at(mission: Mission, now: datetime) -> datetime:
     created_at = mission.metadata.creation_timestamp or now
+    return max(created_at, _stamped_time(mission, labels.ACCEPTED_AT) or created_at)
+
+
+def _held_until(mission: Mission, now: datetime) -> datetime:
+    """Return when a mission was no longer held back; its acceptance if it never was."""
+    if mission.metadata.annotations.get(labels.HELD_UNTIL) == labels.STILL_HELD:
+        return now
+    return _stamped_time(mission, labels.HELD_UNTIL) or _accepted_at(mission, now)
+
+
+def _stamped_time(mission: Mission, annotation: str) -> datetime | None:
     try:
-        stamped = annotation_values.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
+        return annotation_values.time(mission.metadata.annotations.get(annotation))
     except ValueError:
-        stamped = None  # the annotation was edited
-    return max(created_at, stamped or created_at)
+        return None  # the annotation was edited
 
 
 def _decide(

@@ -69,6 +69,7 @@ def write_patch(
             ),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
+            labels.HELD_UNTIL: None,
             labels.EARLIER_RUNS: run_history_annotation.append_run(mission, run_id, run_outcome),
             labels.OUTCOME: None,
             labels.ENDING: None,

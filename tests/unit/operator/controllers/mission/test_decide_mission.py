@@ -126,6 +126,7 @@ STAMP_RUN = (
     " +kais.io/traceparent"
     " finalizers=kais.io/finalizer"
 )
+STAMP_HELD_RUN = STAMP_RUN.replace(" +kais.io/run-id", " +kais.io/held-until +kais.io/run-id", 1)
 RECORD_ATTEMPT = "PatchMetadata Mission/doctor +kais.io/attempts"
 STAMP_END = "PatchMetadata Mission/doctor -kais.io/attempts +kais.io/ending +kais.io/outcome"
 RELEASE = "PatchMetadata Mission/doctor finalizers="
@@ -175,7 +176,7 @@ CASES: dict[str, tuple[MissionObserved, PlanSummary]] = {
     ),
     "a suspended mission starts no attempt": (
         replace(NEW, mission=declared(SUSPENDED)),
-        PlanSummary((STAMP_RUN, "PutRun open"), pending("Suspended")),
+        PlanSummary((STAMP_HELD_RUN, "PutRun open"), pending("Suspended")),
     ),
     "a mission without a run is released when it is deleted": (
         replace(

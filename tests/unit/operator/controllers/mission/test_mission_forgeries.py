@@ -68,6 +68,9 @@ FORGED = [
     ("kais.io/accepted-at", NAIVE),
     ("kais.io/accepted-at", "soon"),
     ("kais.io/accepted-at", LAST),
+    ("kais.io/held-until", NAIVE),
+    ("kais.io/held-until", "soon"),
+    ("kais.io/held-until", LAST),
     ("kais.io/run-id", "x" * 5000),
     ("kais.io/run-id", "../../v1/facts"),
 ]

@@ -235,6 +235,77 @@ async def test_a_suspended_mission_is_not_late_and_not_looked_at_without_an_even
     assert plan.requeue_after is None
 
 
+def set_ready(fake: FakeWorld, *, is_ready: bool) -> None:
+    """Report the entry cell as ready, or as waiting for its pod."""
+    reported = fake.cluster.read(CELL)["status"]
+    for each in reported["conditions"]:
+        if each["type"] == "Ready":
+            each.update(status=str(is_ready), reason="WaitingForPods", message="no pod yet")
+    fake.cluster.set_status(CELL, reported)
+
+
+def suspend(fake: FakeWorld, value: str | None = "suspended") -> None:
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/reconcile": value}}})
+
+
+@pytest.mark.parametrize("is_suspended_at_first", [True, False])
+async def test_a_mission_has_a_whole_start_deadline_after_it_was_suspended(
+    is_suspended_at_first: bool,
+) -> None:
+    suspended = {"annotations": {"kais.io/reconcile": "suspended"}} if is_suspended_at_first else {}
+    fake = await teams.ready_world(teams.work(metadata=suspended))
+    set_ready(fake, is_ready=False)
+    await teams.settle(fake)
+    suspend(fake)
+    await teams.settle(fake)
+    fake.clock.advance(600)
+    suspend(fake, None)
+    await teams.settle(fake)
+    fake.clock.advance(299)
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[2] == (
+        "not started within 5m: waiting for cells: team-lead-0: no pod yet"
+    )
+
+
+async def test_a_mission_that_is_suspended_twice_has_a_whole_start_deadline_after_each() -> None:
+    fake = await teams.ready_world(teams.work())
+    set_ready(fake, is_ready=False)
+    await teams.settle(fake)
+    for _ in range(2):
+        suspend(fake)
+        await teams.settle(fake)
+        fake.clock.advance(600)
+        suspend(fake, None)
+        await teams.settle(fake)
+        fake.clock.advance(200)
+        await teams.settle(fake)
+        assert "outcome" not in status(fake)
+
+
+async def test_a_mission_that_was_never_held_back_has_no_record_of_it() -> None:
+    fake = await teams.ready_world(teams.work())
+    set_ready(fake, is_ready=False)
+    await teams.settle(fake)
+    set_ready(fake, is_ready=True)
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [job_ref()]
+    assert "kais.io/held-until" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
+
+
+async def test_a_mission_that_is_suspended_at_first_starts_without_another_write_about_it() -> None:
+    suspended = {"annotations": {"kais.io/reconcile": "suspended"}}
+    fake = await teams.ready_world(teams.work(metadata=suspended))
+    await teams.settle(fake)
+    suspend(fake, None)
+    await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [job_ref()]
+    assert fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/held-until"] == "open"
+
+
 async def test_a_borrowed_account_that_lost_its_leave_starts_no_pod() -> None:
     account: Body = {
         "apiVersion": "v1",

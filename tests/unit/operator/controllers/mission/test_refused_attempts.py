@@ -56,3 +56,18 @@ async def test_a_quota_that_refuses_the_facts_of_an_attempt_is_in_the_outcome() 
     message = await refuse_until_it_ends(fake, "ConfigMap")
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == f"attempt 1 did not start within 5m: {message}"
+
+
+async def test_a_quota_that_refuses_the_job_of_a_mission_that_was_suspended_is_in_the_outcome() -> (
+    None
+):
+    suspended = {"annotations": {"kais.io/reconcile": "suspended"}}
+    fake = await teams.ready_world(teams.work(startDeadline="5m", metadata=suspended))
+    await teams.settle(fake)
+    fake.clock.advance(600)
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/reconcile": None}}})
+    resumed_at = fake.clock.now()
+    message = await refuse_until_it_ends(fake, "Job")
+    assert (fake.clock.now() - resumed_at).total_seconds() >= 300
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == f"not started within 5m: {message}"

@@ -133,6 +133,24 @@ async def test_run_without_money_names_the_limit_that_left_least(
     assert expected in condition(fake, "Succeeded", FIRST)[2]
 
 
+async def test_mission_has_a_whole_start_deadline_after_the_pause_of_its_team() -> None:
+    fake = await serving({"maxCostPerHour": 1.0}, teams.work("first"), teams.work("second"))
+    await run(fake, FIRST, "1.25")
+    await passes(fake, SECOND)
+    fake.clock.advance(3600)
+    critic = ObjectRef("Cell", "demo", "team-critic-0")
+    reported = fake.cluster.read(critic)["status"]
+    for each in reported["conditions"]:
+        if each["type"] == "Ready":
+            each.update(status="False", reason="WaitingForPods", message="no pod yet")
+    fake.cluster.set_status(critic, reported)
+    await passes(fake, SECOND, 2)
+    assert condition(fake, "Started", SECOND)[:2] == ("False", "WaitingForCells")
+    fake.clock.advance(300)
+    await passes(fake, SECOND, 2)
+    assert status(fake, SECOND)["outcome"] == "InfrastructureFailed"
+
+
 async def test_start_deadline_does_not_run_while_the_team_is_paused() -> None:
     second = teams.work("second", startDeadline="10m")
     fake = await serving({"maxCostPerHour": 1.0}, teams.work("first"), second)
