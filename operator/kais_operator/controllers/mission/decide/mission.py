@@ -100,7 +100,10 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
     step = None
     if not is_open:
         step = attempt_start.next_attempt(observed, attempt_list, entry, run_id=run_id, now=now)
-    run_outcome = outcome.decide_outcome(observed, attempt_list, obstacle=_delay(step), now=now)
+    obstacle, held_back = _obstacles(step)
+    run_outcome = outcome.decide_outcome(
+        observed, attempt_list, obstacle=obstacle, held_back=held_back, now=now
+    )
     if run_outcome is not None:
         cancels = a2a_attempts.cancel_actions(
             observed, attempt_list, _entry_cell(observed), run_id=run_id
@@ -145,11 +148,11 @@ def _awaits_cancel(observed: MissionObserved, attempt_list: Sequence[Attempt]) -
     )
 
 
-def _delay(step: attempt_start.Step | None) -> NotReady | None:
-    """Return the obstacle for the start deadline; None if a user holds the mission back."""
+def _obstacles(step: attempt_start.Step | None) -> tuple[NotReady | None, NotReady | None]:
+    """Return the obstacle for the start deadline, or else the one that holds the mission back."""
     obstacle = step[0] if step is not None else None
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
-    return None if is_held_back else obstacle
+    return (None, obstacle) if is_held_back else (obstacle, None)
 
 
 def _accept(observed: MissionObserved, now: datetime) -> Plan:

@@ -48,13 +48,15 @@ def decide_outcome(
     attempts: Sequence[Attempt],
     *,
     obstacle: NotReady | None,
+    held_back: NotReady | None = None,
     now: datetime,
 ) -> RunOutcome | None:
     """Return how the run ended; None while it continues.
 
-    `obstacle` is why the mission cannot start now; it is ignored after the first attempt has begun.
+    `obstacle` is why the next attempt cannot start now, and `held_back` the same if that has no
+    start deadline. While an attempt is open, they are ignored.
     """
-    verdict = _decide(observed, attempts, obstacle=obstacle, now=now)
+    verdict = _decide(observed, attempts, obstacle=obstacle, held_back=held_back, now=now)
     if verdict is None:
         return None
     outcome, message = verdict
@@ -196,6 +198,7 @@ def _decide(
     attempts: Sequence[Attempt],
     *,
     obstacle: NotReady | None,
+    held_back: NotReady | None,
     now: datetime,
 ) -> _OutcomeAndMessage | None:
     ledger = observed.ledger.run
@@ -211,8 +214,7 @@ def _decide(
     if observed.history.restarting is not None:
         return _outcome_before_restart(observed, observed.history.restarting, obstacle, now)
     if attempts:
-        limit = deadline(observed.mission, attempts)
-        return _outcome_between_attempts(observed, attempts[-1], limit, now)
+        return _outcome_between_attempts(observed, attempts, obstacle or held_back, now)
     return _outcome_before_start(observed, obstacle, now)
 
 
@@ -298,17 +300,23 @@ def _outcome_after_attempt(
 
 
 def _outcome_between_attempts(
-    observed: MissionObserved, last: Attempt, limit: datetime | None, now: datetime
+    observed: MissionObserved,
+    attempts: Sequence[Attempt],
+    obstacle: NotReady | None,
+    now: datetime,
 ) -> _OutcomeAndMessage | None:
+    last, limit = attempts[-1], deadline(observed.mission, attempts)
     cancelled = _cancellation(observed.mission, f"after attempt {last.number} failed")
     if cancelled is not None or limit is None or now < limit:
         return cancelled
-    refused = _refused_write(observed)
-    if refused is None:
+    if obstacle is not None and obstacle.reason is Reason.RETRYING:
+        obstacle = None  # the wait between two attempts is no fault of the cluster
+    obstacle = obstacle or _refused_write(observed)
+    if obstacle is None:
         return Outcome.TIMED_OUT, _timeout_message(observed.mission, last)
     message = (
         f"attempt {last.number + 1} did not start within the "
-        f"{observed.mission.spec.completion.timeout} for all attempts: {refused.message}"
+        f"{observed.mission.spec.completion.timeout} for all attempts: {obstacle.message}"
     )
     return Outcome.INFRASTRUCTURE_FAILED, message
 

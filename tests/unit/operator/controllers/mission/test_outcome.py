@@ -38,6 +38,7 @@ class Case:
     attempts: tuple[Attempt, ...] = ()
     now: datetime = TIME
     obstacle: NotReady | None = None
+    held_back: NotReady | None = None
     annotations: dict[str, str] = field(default_factory=dict)
     is_deleting: bool = False
     refused_write: str | None = None
@@ -248,6 +249,30 @@ CASES: dict[str, Case] = {
         failed_write=LONG_FAILED,
         now=AFTER_TIMEOUT,
     ),
+    "so is one whose cell is gone": Case(
+        (
+            "InfrastructureFailed",
+            f"attempt 2 did not start within the 10m for all attempts: {NO_CELL.message}",
+        ),
+        attempts=(FAILED,),
+        obstacle=NO_CELL,
+        now=AFTER_TIMEOUT,
+    ),
+    "so is one that was held back until the timeout": Case(
+        (
+            "InfrastructureFailed",
+            "attempt 2 did not start within the 10m for all attempts: the team is paused",
+        ),
+        attempts=(FAILED,),
+        held_back=NotReady(Reason.PAUSED, "the team is paused"),
+        now=AFTER_TIMEOUT,
+    ),
+    "the wait between two attempts is a timeout": Case(
+        ("TimedOut", "the 10m for all attempts ran out in attempt 1"),
+        attempts=(FAILED,),
+        obstacle=NotReady(Reason.RETRYING, "attempt 2 starts soon"),
+        now=AFTER_TIMEOUT,
+    ),
     "the next attempt may be created until the timeout": Case(
         None, attempts=(FAILED,), refused_write=QUOTA, now=AFTER_TIMEOUT - SECOND
     ),
@@ -371,6 +396,8 @@ def test_outcome(case: Case) -> None:
         failed_write=case.failed_write,
         history=AttemptHistory(case.attempts, restarting=case.restarting),
     )
-    decided = outcome.decide_outcome(observed, case.attempts, obstacle=case.obstacle, now=case.now)
+    decided = outcome.decide_outcome(
+        observed, case.attempts, obstacle=case.obstacle, held_back=case.held_back, now=case.now
+    )
     actual = None if decided is None else (decided.outcome.value, decided.message)
     assert actual == case.expected

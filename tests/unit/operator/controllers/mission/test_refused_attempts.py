@@ -8,7 +8,7 @@ from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.reconciler import Reconciler
 from kais_operator.manager.workqueue import Backoff
 from tests.fakes import teams
-from tests.fakes.teams import MISSION, condition, job_ref, status
+from tests.fakes.teams import CELL, FORMATION, MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
 
 
@@ -71,3 +71,18 @@ async def test_a_quota_that_refuses_the_job_of_a_mission_that_was_suspended_is_i
     assert (fake.clock.now() - resumed_at).total_seconds() >= 300
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == f"not started within 5m: {message}"
+
+
+async def test_a_formation_that_is_gone_until_the_timeout_is_in_the_outcome() -> None:
+    fake = await teams.started(teams.work(completion={"maxAttempts": 2, "timeout": "10m"}))
+    teams.fail(fake)
+    fake.cluster.remove(CELL)
+    fake.cluster.remove(FORMATION)
+    await teams.settle(fake)
+    fake.clock.advance(601)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == (
+        "attempt 2 did not start within the 10m for all attempts: Formation/demo/team does not "
+        "exist; create it"
+    )
