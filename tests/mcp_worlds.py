@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -97,6 +98,45 @@ def answering(
         await send({"type": "http.response.body", "body": body})
 
     return answer
+
+
+def listing(**schemas: str) -> Callable[[Scope, Receive, Send], Any]:
+    """A server whose tools have the schemas of the test, which need not be valid JSON."""
+    tools = ", ".join(
+        f'{{"name": "{name}", "inputSchema": {schema}}}' for name, schema in schemas.items()
+    )
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        content, has_more = b"", True
+        while has_more:
+            part = await receive()
+            content, has_more = content + part.get("body", b""), part.get("more_body", False)
+        call = json.loads(content) if content else {}
+        results = {
+            "initialize": json.dumps(
+                {
+                    "protocolVersion": call.get("params", {}).get("protocolVersion"),
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "cluster", "version": "1"},
+                }
+            ),
+            "tools/list": f'{{"tools": [{tools}]}}',
+            "tools/call": '{"content": [{"type": "text", "text": "web-0"}]}',
+        }
+        status, body = 202, ""
+        if "id" in call:
+            missing = '"error": {"code": -32601, "message": "no such method"}'
+            result = results.get(call["method"])
+            outcome = missing if result is None else f'"result": {result}'
+            status = 200
+            body = f'{{"jsonrpc": "2.0", "id": {json.dumps(call["id"])}, {outcome}}}'
+        await answering(status, body.encode())(scope, _nothing, send)
+
+    return answer
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request"}
 
 
 def entry(url: str, **config: Any) -> dict[str, Any]:

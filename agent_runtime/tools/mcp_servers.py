@@ -392,7 +392,11 @@ def _server_tool(config: McpServer, tool: types.Tool) -> ServerTool | None:
     schema = tool.input_schema
     if len(name) > NAME_CHARACTERS or _NAME.fullmatch(name) is None:
         return None
-    if schema.get("type") != "object" or len(json.dumps(schema)) > SCHEMA_CHARACTERS:
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except (ValueError, RecursionError):  # a number that JSON lacks, or too deep
+        return None
+    if schema.get("type") != "object" or size > SCHEMA_CHARACTERS:
         return None
     description = (tool.description or tool.title or "").strip()[:DESCRIPTION_CHARACTERS]
     return ServerTool(name, f"MCP server {config.name}: {description}", schema)

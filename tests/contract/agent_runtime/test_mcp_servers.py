@@ -25,7 +25,7 @@ from kais.resources.cell_template import Tool
 from kais_cluster.host import ports
 from tests.agent_attempts import World, cell_spec, system_text
 from tests.agent_services import ServiceWorld, answer, collect, message, metadata, request
-from tests.mcp_worlds import McpWorld, answering, entry
+from tests.mcp_worlds import McpWorld, answering, entry, listing
 from tests.model_server.journal import Entry
 
 LIST = """
@@ -285,6 +285,21 @@ async def test_names_that_no_model_can_call_are_left_out(tmp_path: Path) -> None
     assert tool_names(world.calls[0]) == ["cluster__list_pods", "cluster__restart"]
     assert result.servers["cluster"].message.endswith(
         f"left out, because no model could call them: list.all, evict , {'n' * 60}"
+    )
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999"])
+async def test_a_schema_that_is_no_json_leaves_the_mind_its_other_tools(
+    tmp_path: Path, number: str
+) -> None:
+    schema = f'{{"type": "object", "maximum": {number}}}'
+    answer = listing(list_pods='{"type": "object"}', evict=schema)
+    async with McpWorld(answer=answer).running() as server:
+        result, world = await attempt(tmp_path, LIST, entry(server.url))
+    assert result.answer == "One pod."
+    assert tool_names(world.calls[0]) == ["cluster__list_pods"]
+    assert result.servers["cluster"].message.endswith(
+        "left out, because no model could call them: evict"
     )
 
 
