@@ -1,4 +1,8 @@
-"""Frames around data, written by pydantic-ai, which escapes its own tags and ours."""
+"""Frames around data, written by pydantic-ai, which escapes its own tags and ours.
+
+What others send comes to the model in a frame. JSON may contain halves of surrogate pairs, which no
+request and no file can; a frame has a question mark in their place.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class PydanticFraming:
 
     def open_tag(self, tag: str, attributes: Mapping[str, str | None]) -> str:
         """Return the opening tag."""
-        return framing.open_tag(self._tags[tag], **attributes)
+        return framing.open_tag(self._tags[tag], **_encodable_values(attributes))
 
     def close_tag(self, tag: str) -> str:
         """Return the closing tag."""
@@ -25,4 +29,14 @@ class PydanticFraming:
 
     def wrap(self, tag: str, body: str, attributes: Mapping[str, str | None]) -> str:
         """Return the body in its frame."""
-        return framing.wrap(self._tags[tag], body, **attributes)
+        return framing.wrap(self._tags[tag], _encodable(body), **_encodable_values(attributes))
+
+
+def _encodable_values(attributes: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {
+        name: None if value is None else _encodable(value) for name, value in attributes.items()
+    }
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -187,6 +187,41 @@ async def test_file_tools_do_not_reach_the_blackboard(tmp_path: Path) -> None:
         await files.list_files("shared/.blackboard")
 
 
+async def test_half_a_surrogate_pair_in_a_mark_is_a_question_mark(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    forged = {"text": "food \ud83d", "topic": "\ud83d", "cell": "ant\ud83d", "run": "r"}
+    team.put("forged.json", json.dumps({**forged, "at_s": team.clock.at_s}))
+    assert await team.cell().blackboard() == (
+        '<blackboard>\n<board_mark cell="ant?" topic="?" minutes_ago="0">food ?</board_mark>\n'
+        "</blackboard>"
+    )
+
+
+READS = """
+rules:
+  - name: reads
+    when: {turn: 1}
+    reply: {tool_calls: [{name: blackboard, arguments: {}}]}
+  - {name: answer, when: {turn: 2}, reply: {text: Read it.}}
+"""
+
+
+async def test_half_a_surrogate_pair_in_a_mark_does_not_end_the_mind(tmp_path: Path) -> None:
+    team = Team(tmp_path / "team")
+    world = World(
+        tmp_path,
+        READS,
+        spec=cell_spec(tools=[{"name": "blackboard"}]),
+        environment={"KAIS_PEERS_FILE": str(team.peers), "KAIS_ARM": "on"},
+    )
+    board = world.workspace / "shared" / FOLDER
+    board.mkdir()
+    forged = {"text": "food \ud83d", "topic": "", "cell": "ant-0", "run": "run-1"}
+    (board / "forged.json").write_text(json.dumps({**forged, "at_s": board.stat().st_mtime}))
+    result = await world.run()
+    assert result.answer == "Read it."
+
+
 LEAVES = """
 rules:
   - name: leaves
