@@ -1,4 +1,7 @@
-"""Speaks A2A to a peer: its card is untrusted, its answers are bounded, no redirect is followed."""
+"""Speaks A2A to a peer: its card is untrusted, its answers are bounded, no redirect is followed.
+
+An answer may be any JSON. The SDK and protobuf raise one of `_NOT_A2A` for what is no A2A.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -51,6 +55,16 @@ TICKET_S: Final = 40.0
 """Age from which a ticket is replaced; it lives for 60 s."""
 _SERVER_ERROR: Final = 500
 _BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+_NOT_A2A: Final = (
+    ParseError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    httpx.InvalidURL,
+)
 _FINAL: Final = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -61,6 +75,7 @@ _FINAL: Final = frozenset(
         TaskState.TASK_STATE_AUTH_REQUIRED,
     }
 )
+_log = logging.getLogger(__name__)
 
 
 class A2APeers:
@@ -113,6 +128,11 @@ class A2APeers:
                 return await call.run(sent, cell, calls)
         except TimeoutError as exc:
             raise PeerUnavailable(f"gave no answer within {PEER_S:.0f} s") from exc
+        except _NOT_A2A as exc:
+            _log.debug("the answer of peer %s", cell, exc_info=True)
+            raise PeerUnavailable(
+                f"answers with something else than A2A 1.0 ({type(exc).__name__})"
+            ) from exc
 
 
 @dataclass(frozen=True)
@@ -194,12 +214,7 @@ class _Call:
     async def run(self, sent: Message, cell: str, calls: _WaitingCalls) -> PeerAnswer:
         await self._renew()
         card = await self._retry(lambda: _fetch_card(self._http, self._url))
-        config = ClientConfig(
-            streaming=False,
-            httpx_client=self._http,
-            supported_protocol_bindings=list(_BINDINGS),
-        )
-        client = await create_client(card, config)
+        client = await _connect(card, self._http)
         request = SendMessageRequest(
             message=sent, configuration=SendMessageConfiguration(return_immediately=True)
         )
@@ -237,7 +252,7 @@ class _Call:
 
     async def _cancel(self, client: Client, task: str, cell: str) -> None:
         with contextlib.suppress(
-            TimeoutError, PeerUnavailable, A2AError, httpx.HTTPError, AgentError
+            TimeoutError, PeerUnavailable, A2AError, httpx.HTTPError, AgentError, *_NOT_A2A
         ):
             async with asyncio.timeout(5):
                 with contextlib.suppress(ToolError):  # the ticket of before may still serve
@@ -287,9 +302,19 @@ async def _fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
         card = parse_agent_card(json.loads(response.content))
         for interface in card.supported_interfaces:
             interface.url = f"{url}{a2a.interface_path(interface.url)}"
-    except (ValueError, ParseError, KeyError, TypeError, AttributeError) as exc:
+    except _NOT_A2A as exc:
         raise PeerUnavailable(f"has no valid agent card: {exc}") from exc
     return card
+
+
+async def _connect(card: AgentCard, http: httpx.AsyncClient) -> Client:
+    config = ClientConfig(
+        streaming=False, httpx_client=http, supported_protocol_bindings=list(_BINDINGS)
+    )
+    try:
+        return await create_client(card, config)
+    except _NOT_A2A as exc:
+        raise PeerUnavailable(f"names no interface of A2A 1.0 on its agent card: {exc}") from exc
 
 
 def _answer(task: Task) -> PeerAnswer:

@@ -212,17 +212,24 @@ async def test_the_failure_of_a_peer_names_its_class(tmp_path: Path) -> None:
     assert error.startswith('peer-failed: model-unauthorized: <peer name="critic-0">model house')
 
 
-def server(
-    path: str, endpoint: Any, *, card_url: str = "http://attacker.example:1/rpc"
-) -> Starlette:
-    """A peer whose card names another host."""
-    value = card.create_card("critic-0", port=1, is_idempotent=True)
-    del value.supported_interfaces[1:]
-    value.supported_interfaces[0].url = card_url
+def hostile_card(**interface: str) -> bytes:
+    """A card whose only interface is on another host; fields of the interface can be replaced."""
+    value = MessageToDict(card.create_card("critic-0", port=1, is_idempotent=True))
+    [first, *_] = value["supportedInterfaces"]
+    value["supportedInterfaces"] = [
+        {**first, "url": "http://attacker.example:1/rpc", **interface},
+    ]
+    return json.dumps(value).encode()
+
+
+def server(path: str, endpoint: Any, *, card_body: bytes | None = None) -> Starlette:
+    """A peer with a hostile card."""
 
     async def get_card(asked: Request) -> Response:
         del asked
-        return JSONResponse(MessageToDict(value))
+        return Response(
+            hostile_card() if card_body is None else card_body, media_type="application/json"
+        )
 
     return Starlette(
         routes=[Route(a2a.CARD_PATH, get_card), Route(path, endpoint, methods=["POST"])]
@@ -256,6 +263,81 @@ async def test_a_hostile_peer_gets_neither_the_ticket_nor_the_memory(
     error = json.loads(tool_text(world))["error"]
     assert error.startswith(f'peer-unavailable: <peer name="critic-0">{text}')
     assert set(network.hosts) == {"team-critic-0"}
+
+
+def answering(result: str) -> Any:
+    """An endpoint of JSON-RPC whose result is always the same, and need not be JSON."""
+
+    async def endpoint(asked: Request) -> Response:
+        call = json.dumps((await asked.json())["id"])
+        body = f'{{"jsonrpc": "2.0", "id": {call}, "result": {result}}}'
+        return Response(body, media_type="application/json")
+
+    return endpoint
+
+
+def completed(fields: str) -> str:
+    return (
+        '{"task": {"id": "t", "contextId": "run-1", "status": {"state": "TASK_STATE_COMPLETED"},'
+        f" {fields}}}}}"
+    )
+
+
+NO_A2A = {
+    "number as id": '{"task": {"id": 5}}',
+    "list": "[]",
+    "text": '"hi"',
+    "null": "null",
+    "surrogate": completed(r'"artifacts": [{"artifactId": "a", "parts": [{"text": "\ud800"}]}]'),
+    "deep": completed('"metadata": {"x": ' + "[" * 60_000 + "]" * 60_000 + "}"),
+    "infinite turns": completed(f'"metadata": {{"{a2a.USAGE_KEY}": {{"turns": 1e400}}}}'),
+    "NaN turns": completed(f'"metadata": {{"{a2a.USAGE_KEY}": {{"turns": NaN}}}}'),
+}
+
+
+@pytest.mark.parametrize("result", NO_A2A.values(), ids=NO_A2A)
+async def test_an_answer_that_is_no_a2a_ends_the_question_and_not_the_task(
+    tmp_path: Path, result: str
+) -> None:
+    async with serving(server("/rpc", answering(result))) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        task = await work(world)
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    error = json.loads(tool_text(world))["error"]
+    words = "answers with something else than A2A 1.0 ("
+    assert error.startswith(f'peer-unavailable: <peer name="critic-0">{words}')
+
+
+NO_CARD = {
+    "no interface": (b"{}", "names no interface of A2A 1.0 on its agent card: "),
+    "only gRPC": (
+        hostile_card(protocolBinding="GRPC"),
+        "names no interface of A2A 1.0 on its agent card: ",
+    ),
+    "no version": (hostile_card(protocolVersion="x"), "names no interface of A2A 1.0 on its "),
+    "version 0.3": (
+        hostile_card(protocolVersion="0.3"),
+        "answers with something else than A2A 1.0 (",
+    ),
+    "long path": (
+        hostile_card(url="http://attacker.example/" + "x" * 70_000),
+        "answers with something else than A2A 1.0 (InvalidURL)",
+    ),
+    "deep": (b"[" * 60_000 + b"]" * 60_000, "has no valid agent card: "),
+}
+
+
+@pytest.mark.parametrize(("card_body", "text"), NO_CARD.values(), ids=NO_CARD)
+async def test_a_card_that_cannot_be_used_ends_the_question_and_not_the_task(
+    tmp_path: Path, card_body: bytes, text: str
+) -> None:
+    app = server("/rpc", answering(completed('"artifacts": []')), card_body=card_body)
+    async with serving(app) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        task = await work(world)
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    error = json.loads(tool_text(world))["error"]
+    assert error.startswith(f'peer-unavailable: <peer name="critic-0">{text}')
 
 
 def test_peers_are_read_from_the_rule_if_there_is_no_list(tmp_path: Path) -> None:
