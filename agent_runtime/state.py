@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,13 +193,17 @@ class State:
                 [(conversation, place, body) for place, body in enumerate(messages, position)],
             )
 
-    def save_peer_usage(self, task: str, message: str, *, cell: str, usage: str) -> None:
-        """Store what a peer has used for a message; the latest report counts."""
-        self.execute(
-            "INSERT INTO peer_call VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET usage = excluded.usage",
-            (task, message, cell, usage),
-        )
+    def save_peer_usages(self, task: str, message: str, usages: Mapping[str, str]) -> None:
+        """Store what cells have used for a message; replaces what was stored for it."""
+        with self._transaction():
+            self._connection.execute(
+                "DELETE FROM peer_call WHERE task = ? AND message >= ? AND message < ?",
+                (task, f"{message}/", f"{message}0"),  # 0 follows the slash
+            )
+            self._connection.executemany(
+                "INSERT INTO peer_call VALUES (?, ?, ?, ?)",
+                [(task, f"{message}/{cell}", cell, usage) for cell, usage in usages.items()],
+            )
 
     def peer_usages(self, task: str) -> list[tuple[str, str]]:
         """Return the cells that a task has asked, each with a usage."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -245,9 +246,8 @@ class Attempt:
     ) -> assembly.Tools:
         """Return the tool that asks peers; a stopped pod cancels its questions."""
 
-        def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
-            del cell  # the result has one sum
-            self._peer_usages[message] = usage
+        def save_usage(message: str, usages: Mapping[str, AgentUsage]) -> None:
+            self._peer_usages[message] = sum(usages.values(), start=AgentUsage())
             meter.set_peer_cost(
                 sum((usage.cost for usage in self._peer_usages.values()), Decimal(0))
             )

@@ -300,9 +300,11 @@ class MindWorker:
         knowledge: AsyncKnowledgeClient,
         peer_approvals: PeerApprovals,
     ) -> assembly.Tools:
-        def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
-            text = json.dumps(agent_results.dump_usage(usage))
-            self.state.save_peer_usage(assignment.task, message, cell=cell, usage=text)
+        def save_usage(message: str, usages: Mapping[str, AgentUsage]) -> None:
+            texts = {
+                cell: json.dumps(agent_results.dump_usage(usage)) for cell, usage in usages.items()
+            }
+            self.state.save_peer_usages(assignment.task, message, texts)
             meter.set_peer_cost(self._peer_cost(assignment.task))
 
         meter.set_peer_cost(self._peer_cost(assignment.task))

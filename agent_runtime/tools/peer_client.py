@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -35,11 +36,14 @@ from google.protobuf.json_format import MessageToDict, ParseError
 
 from agent_runtime.errors import AgentError, ToolError
 from agent_runtime.tools.peers import PeerAnswer, PeerUnavailable, Tickets, UsageReport
-from kais import a2a, agent_results, approvals
+from kais import a2a, agent_results, approvals, names
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
 from kais.approvals import CallApproval
+from kais.resources.formation import MAX_CELLS
 from knowledge_client.responses import retry_after_s
 
+MAX_NAMES: Final = 64
+"""Cells whose usage a report on a question names; what others used counts as that of the peer."""
 RESPONSE_BYTES: Final = 2 * 1024 * 1024
 PEER_S: Final = 840.0
 """How long an answer may take; the timeout of the tool is a little longer."""
@@ -207,6 +211,8 @@ class _Call:
         self._tickets = tickets
         self._report = report
         self._is_stopping = is_stopping
+        self._own: AgentUsage | None = None
+        self._asked: dict[str, AgentUsage] = {}
         self._reported: dict[str, AgentUsage] = {}
         self._reach_s: float | None = REACH_S
         self._ticket_at = -TICKET_S
@@ -245,7 +251,11 @@ class _Call:
         return _answer(task)
 
     def _count(self, task: Task, cell: str) -> None:
-        usages = _usages(task, cell)
+        """Report the usage of a task if it has changed; what a report leaves out stays."""
+        metadata = a2a.whole_numbers(MessageToDict(task.metadata))
+        self._own = _usage(metadata.get(a2a.USAGE_KEY)) or self._own
+        self._asked = _asked_usages(metadata.get(a2a.PEER_USAGE_KEY), cell) or self._asked
+        usages = _bounded(cell, self._own, self._asked)
         if usages != self._reported:
             self._report(usages)
             self._reported = usages
@@ -333,18 +343,35 @@ def _failure(task: Task) -> AgentFailure:
         return AgentFailure(FailureClass.TOOL_FAILED, text)
 
 
-def _usages(task: Task, cell: str) -> dict[str, AgentUsage]:
-    metadata = a2a.whole_numbers(MessageToDict(task.metadata))
-    reported = {cell: metadata.get(a2a.USAGE_KEY)}
-    peers = metadata.get(a2a.PEER_USAGE_KEY)
-    if isinstance(peers, dict):
-        reported = {**peers, **reported}
-    usages = {}
-    for name, value in reported.items():
-        with contextlib.suppress(ValueError, ArithmeticError, TypeError, AttributeError):
-            if value is not None:
-                usages[name] = agent_results.parse_usage(value)
-    return usages
+def _usage(value: Any) -> AgentUsage | None:
+    with contextlib.suppress(ValueError, ArithmeticError, TypeError, AttributeError):
+        return None if value is None else agent_results.parse_usage(value)
+    return None
+
+
+def _asked_usages(value: Any, cell: str) -> dict[str, AgentUsage]:
+    """Return the usage of the cells that a peer has asked; a formation has `MAX_CELLS` at most."""
+    reported = value.items() if isinstance(value, dict) else ()
+    usages = {name: _usage(usage) for name, usage in itertools.islice(reported, MAX_CELLS)}
+    return {name: usage for name, usage in usages.items() if usage is not None and name != cell}
+
+
+def _bounded(
+    cell: str, own: AgentUsage | None, asked: Mapping[str, AgentUsage]
+) -> dict[str, AgentUsage]:
+    """Return usages by name, that of the peer last; it contains what is not named."""
+    usages: dict[str, AgentUsage] = {}
+    for name, usage in sorted(asked.items()):
+        if len(usages) < MAX_NAMES - 1 and names.is_dns_label(name):
+            usages[name] = usage
+        else:
+            own = _sum(own or AgentUsage(), usage)
+    return usages if own is None else {**usages, cell: own}
+
+
+def _sum(usage: AgentUsage, other: AgentUsage) -> AgentUsage:
+    """Add a usage, unless the sum were more than a usage can be."""
+    return _usage(agent_results.dump_usage(usage + other)) or usage
 
 
 def _response(error: Exception) -> httpx.Response | None:

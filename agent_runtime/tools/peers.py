@@ -6,6 +6,7 @@ The callee verifies the ticket too, so the topology holds on both sides. The ans
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,7 +48,10 @@ class PeerUnavailable(Exception):
 Tickets = Callable[[], Awaitable[str]]
 """Gets a ticket for the peer, which lives for a minute."""
 UsageReport = Callable[[Mapping[str, AgentUsage]], None]
-"""Stores what the peer and the cells that it asked have used so far, by their names."""
+"""Stores what the peer and the cells that it asked have used so far, by their names.
+
+It replaces what was reported about the same question before.
+"""
 
 
 class PeerCalls(Protocol):
@@ -81,7 +85,8 @@ class PeerTool:
         file: `routes.json` of the formation; None without a formation.
         ticket: the ticket with which the cell itself was called; None in mode Task, where `run_id`
             and `attempt` identify the work.
-        save_usage: stores what a cell has used for a message, and counts it for the run.
+        save_usage: stores what cells have used for a message, in place of what was stored before,
+            and counts it for the run.
     """
 
     cell: str
@@ -91,7 +96,7 @@ class PeerTool:
     calls: PeerCalls
     framing: Framing
     meter: Meter
-    save_usage: Callable[[str, str, AgentUsage], None]
+    save_usage: Callable[[str, Mapping[str, AgentUsage]], None]
     run_id: str | None = None
     attempt: int = 1
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -127,7 +132,7 @@ class PeerTool:
                 question,
                 message=message,
                 tickets=lambda: self._issue(peer, budget),
-                report=lambda usages: self._report(message, usages),
+                report=functools.partial(self.save_usage, message),
             )
         except PeerUnavailable as exc:
             raise ToolError(f"peer-unavailable: {self._frame(peer, str(exc))}") from exc
@@ -135,10 +140,6 @@ class PeerTool:
             reason, text = answer.failure.reason, _cut(answer.failure.message, _ERROR_CHARACTERS)
             raise ToolError(f"peer-failed: {reason}: {self._frame(peer, text)}")
         return self._frame(peer, _cut(answer.text, ANSWER_CHARACTERS))
-
-    def _report(self, message: str, usages: Mapping[str, AgentUsage]) -> None:
-        for cell, usage in usages.items():
-            self.save_usage(f"{message}/{cell}", cell, usage)
 
     def _frame(self, peer: str, text: str) -> str:
         return self.framing.wrap(PEER_TAG, text, {"name": peer})

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from starlette.routing import Route
 
 from agent_runtime.service import card, task_store
 from agent_runtime.tools import peer_client, peers
-from kais import a2a, topology_files
+from kais import a2a, names, topology_files
 from kais.topology import RouteRule, Routing
 from tests.agent_attempts import cell_spec, system_text, user_text
 from tests.agent_services import (
@@ -405,6 +406,43 @@ async def test_a_question_without_an_answer_is_canceled_and_its_cost_counts(tmp_
     assert peer.methods == ["SendMessage", "GetTask", "GetTask", "CancelTask"]
     assert json.loads(tool_text(world))["error"].startswith("peer-unavailable: ")
     assert metadata(task)[a2a.PEER_USAGE_KEY]["critic-0"]["cost"] == "0.02"
+
+
+@pytest.mark.parametrize("name", ["c{}-0", "C {}", "{}" + "x" * 1000])
+async def test_a_report_of_many_cells_counts_whole_and_names_few(tmp_path: Path, name: str) -> None:
+    used = {name.format(number): {"turns": 1, "cost": "0.001"} for number in range(1000)}
+    usage = json.dumps({a2a.USAGE_KEY: {"turns": 1, "cost": "0.5"}, a2a.PEER_USAGE_KEY: used})
+    answers = answering(completed(f'"metadata": {usage}'))
+    async with serving(server("/rpc", answers)) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        task = await work(world)
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    peers = metadata(task)[a2a.PEER_USAGE_KEY]
+    assert sum(Decimal(usage["cost"]) for usage in peers.values()) == Decimal("1.5")
+    assert len(peers) == (64 if name == "c{}-0" else 1)
+    assert all(names.is_dns_label(cell) for cell in peers)
+
+
+async def test_a_peer_that_names_other_cells_each_time_fills_no_state(tmp_path: Path) -> None:
+    reports = 0
+
+    async def report(asked: Request) -> Response:
+        nonlocal reports
+        reports += 1
+        call = await asked.json()
+        task = {
+            "id": "t-1",
+            "contextId": "run-1",
+            "status": {"state": f"TASK_STATE_{'WORKING' if reports < 3 else 'COMPLETED'}"},
+            "metadata": {a2a.PEER_USAGE_KEY: {f"c{reports}-0": {"cost": "0.01"}}},
+        }
+        result = {"task": task} if call["method"] == "SendMessage" else task
+        return JSONResponse({"jsonrpc": "2.0", "id": call["id"], "result": result})
+
+    async with serving(server("/rpc", report)) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        task = await work(world)
+    assert list(metadata(task)[a2a.PEER_USAGE_KEY]) == ["c3-0"]
 
 
 async def test_a_peer_works_on_while_its_caller_restarts_and_its_cost_counts_once(

@@ -107,4 +107,13 @@ def test_messages_are_stored_all_or_none(tmp_path: Path) -> None:
     state.execute("DROP TRIGGER full", ())
     journal.append([b"two", b"three"], position=1)
     assert journal.messages() == [b"one", b"two", b"three"]
+
+
+def test_a_report_of_usage_replaces_those_of_the_same_message_alone(tmp_path: Path) -> None:
+    state = State(tmp_path / "tasks.db")
+    journal_in(state)
+    state.save_peer_usages("task", "m-1", {"critic-0": "1", "worker-0": "2"})
+    state.save_peer_usages("task", "m-10", {"critic-0": "3"})
+    state.save_peer_usages("task", "m-1", {"critic-0": "4"})
+    assert sorted(state.peer_usages("task")) == [("critic-0", "3"), ("critic-0", "4")]
     state.close()
