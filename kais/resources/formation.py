@@ -272,7 +272,8 @@ class FormationStatus(Status):
     )
     total_cells: Int | None = Field(default=None, ge=0, description="Number of cells in the spec.")
     total_cost: Cost | None = Field(
-        default=None, description="Cost of the present cells in US dollars."
+        default=None,
+        description="Cost of the team in US dollars, with that of cells that were removed.",
     )
     cells: Annotated[
         list[CellSummary],

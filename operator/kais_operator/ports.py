@@ -92,9 +92,12 @@ class Cluster(Protocol):
         """Server-side apply of the status subresource as `kais-operator-status`."""
         ...
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+    async def delete(
+        self, ref: ObjectRef, *, uid: str, resource_version: str | None = None
+    ) -> Body | None:
         """Delete with a UID precondition and background propagation; a missing object is no error.
 
+        With a resourceVersion the object must have that too; raises Conflict.
         Returns the object while finalizers or a grace period hold it, None if it is gone.
         """
         ...

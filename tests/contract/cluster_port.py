@@ -159,6 +159,18 @@ class ClusterPortSuite:
         await cluster.delete(ref_of(stranger), uid=stranger["metadata"]["uid"])
         assert await cluster.get_child(ref_of(stranger)) is None
 
+    async def test_an_object_that_changed_is_not_deleted_as_it_was(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns))
+        ref, uid = ref_of(created), created["metadata"]["uid"]
+        marked = await cluster.patch_metadata(
+            ref, {"annotations": {"kais.io/run-id": "r"}}, resource_version=version(created)
+        )
+        with pytest.raises(errors.Conflict):
+            await cluster.delete(ref, uid=uid, resource_version=version(created))
+        assert await cluster.get(ref, fresh=True) is not None
+        await cluster.delete(ref, uid=uid, resource_version=version(marked))
+        assert await cluster.get(ref, fresh=True) is None
+
     async def test_a_fresh_read_is_of_now(self, cluster: Cluster, ns: str):
         created = await cluster.create(config_map(ns, labels={"set": "ours"}))
         assert await cluster.get(ref_of(created), fresh=True) is not None

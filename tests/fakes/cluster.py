@@ -235,13 +235,17 @@ class FakeCluster:
             raise errors.NotFound(f"{ref} not found")
         return self._store_changed(ref, {**live, "status": json_copy(body["status"])})
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+    async def delete(
+        self, ref: ObjectRef, *, uid: str, resource_version: str | None = None
+    ) -> Body | None:
         self._write("delete", ref)
         live = self._objects.get(ref)
         if live is None:
             return None
         if live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
+        if resource_version not in (None, live["metadata"]["resourceVersion"]):
+            raise errors.Conflict(f"{ref} changed since resourceVersion {resource_version}")
         self._delete(ref)
         return json_copy(self._objects.get(ref))
 

@@ -25,7 +25,9 @@ async def _apply(world: World, action: plans.Apply) -> Body:
 
 
 async def _delete(world: World, action: plans.Delete) -> Body | None:
-    return await world.cluster.delete(action.ref, uid=action.uid)
+    return await world.cluster.delete(
+        action.ref, uid=action.uid, resource_version=action.resource_version
+    )
 
 
 async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:

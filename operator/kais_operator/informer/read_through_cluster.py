@@ -139,9 +139,12 @@ class CachedCluster:
             await self._fetch_on_conflict(_ref(body), self._live.apply_status(body))
         )
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
-        """Delete with a UID precondition; returns what finalizers hold, None if it is gone."""
-        remaining = await self._fetch_on_conflict(ref, self._live.delete(ref, uid=uid))
+    async def delete(
+        self, ref: ObjectRef, *, uid: str, resource_version: str | None = None
+    ) -> Body | None:
+        """Delete with preconditions; returns what finalizers hold, None if it is gone."""
+        deletion = self._live.delete(ref, uid=uid, resource_version=resource_version)
+        remaining = await self._fetch_on_conflict(ref, deletion)
         if remaining is None:
             self._cache.remove(ref, uid)
         else:

@@ -132,9 +132,13 @@ class ApiCluster:
             "PATCH", path, query=_STATUS_QUERY, body=body, content_type=APPLY_PATCH
         )
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
-        """Delete with a UID precondition; returns what finalizers hold, None if it is gone."""
-        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+    async def delete(
+        self, ref: ObjectRef, *, uid: str, resource_version: str | None = None
+    ) -> Body | None:
+        """Delete with preconditions; returns what finalizers hold, None if it is gone."""
+        versioned = {} if resource_version is None else {"resourceVersion": resource_version}
+        preconditions = {"uid": uid, **versioned}
+        options = {"preconditions": preconditions, "propagationPolicy": "Background"}
         try:
             answer = await self._write("DELETE", api_paths.single(ref), body=options)
         except errors.NotFound:

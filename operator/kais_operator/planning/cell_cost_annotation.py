@@ -8,8 +8,8 @@ are ever added.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -86,19 +86,30 @@ def _with_runs(
     earlier: tuple[PastCost, ...], runs: Iterable[CountedRun], *, now: datetime
 ) -> tuple[PastCost, ...]:
     """Add runs to the costs by interval, and drop those that are older than an hour."""
-    costs = {past.until: past.cost for past in earlier if now - past.until < HOUR}
-    for run in runs:
-        until = run.ended_at + (_FIRST - run.ended_at) % _INTERVAL
-        if now - until < HOUR:
-            costs[until] = costs.get(until, Decimal(0)) + run.cost
+    past = (PastCost(run.ended_at + (_FIRST - run.ended_at) % _INTERVAL, run.cost) for run in runs)
+    return _with_costs(earlier, past, now=now)
+
+
+def _with_costs(
+    earlier: Iterable[PastCost], added: Iterable[PastCost], *, now: datetime
+) -> tuple[PastCost, ...]:
+    costs: dict[datetime, Decimal] = {}
+    for past in (*earlier, *added):
+        if now - past.until < HOUR:
+            costs[past.until] = costs.get(past.until, Decimal(0)) + past.cost
     return tuple(PastCost(until, costs[until]) for until in sorted(costs))
 
 
 def read(cell: Cell) -> CellUsage | None:
     """Read what a cell has cost; None if no run is counted, or the annotation is not valid."""
+    return read_annotations(cell.metadata.annotations)
+
+
+def read_annotations(annotations: Mapping[str, str]) -> CellUsage | None:
+    """Read the same from the annotations of a Cell, which need not be valid."""
     try:
-        value = annotation_values.parse(cell.metadata.annotations.get(labels.CELL_USAGE))
-        return _parse(value) if value is not None else None
+        value = annotation_values.parse(annotations.get(labels.CELL_USAGE))
+        return parse(value) if value is not None else None
     except annotation_values.BROKEN:
         return None
 
@@ -142,8 +153,30 @@ def total(usages: Iterable[CellUsage | None]) -> CellUsage | None:
     )
 
 
+def merge(usages: Sequence[CellUsage], now: datetime) -> CellUsage | None:
+    """Sum up cells with their latest runs and the costs of the last hour; None without cells."""
+    summed = total(usages)
+    if summed is None:
+        return None
+    runs = sorted(
+        (run for usage in usages for run in usage.runs), key=lambda run: (run.ended_at, run.run_id)
+    )
+    earlier = _with_costs((), (past for usage in usages for past in usage.earlier), now=now)
+    return replace(
+        summed,
+        tokens=min(MAX_TOKENS, summed.tokens),
+        runs=tuple(runs[-MAX_RUNS:]),
+        earlier=_with_runs(earlier, runs[:-MAX_RUNS], now=now),
+    )
+
+
 def dump(usage: CellUsage) -> str:
-    """Serialise a sum for the annotation, with costs as text."""
+    """Serialise a sum for the annotation."""
+    return json.dumps(to_value(usage), sort_keys=True, separators=(",", ":"))
+
+
+def to_value(usage: CellUsage) -> dict[str, Any]:
+    """Return a sum as a JSON object, with costs as text."""
     value: dict[str, Any] = {
         "cost": format(usage.cost, "f"),
         "tokens": usage.tokens,
@@ -152,10 +185,11 @@ def dump(usage: CellUsage) -> str:
     }
     if usage.earlier:
         value["earlier"] = [[rfc3339(p.until), format(p.cost, "f")] for p in usage.earlier]
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return value
 
 
-def _parse(value: Any) -> CellUsage:
+def parse(value: Any) -> CellUsage:
+    """Parse the JSON object of a sum; raises one of `annotation_values.BROKEN` if it is none."""
     tokens = value["tokens"]
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 <= tokens <= MAX_TOKENS:
         raise ValueError(f"{tokens!r} is no number of tokens")

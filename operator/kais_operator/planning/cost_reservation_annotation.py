@@ -80,10 +80,16 @@ def without(account: Account, run_ids: Collection[str]) -> PatchMetadata:
 
 
 def release_vanished(plan: Plan, account: Account, run_ids: Collection[str]) -> Plan:
-    """Append the write that drops entries of vanished runs; a refusal then stops no other write."""
+    """Append the write that drops entries of vanished runs; a refusal then stops no other write.
+
+    A Plan that patches the object already is left as it is: the next one drops the entries.
+    """
     if not run_ids or account.is_deleting:
         return plan
-    return replace(plan, actions=(*plan.actions, without(account, run_ids)))
+    release = without(account, run_ids)
+    if any(isinstance(a, PatchMetadata) and a.ref == release.ref for a in plan.actions):
+        return plan
+    return replace(plan, actions=(*plan.actions, release))
 
 
 def _dump(uid: str, reservations: Sequence[Reservation]) -> str:

@@ -59,12 +59,14 @@ class Delete:
     """Delete an owned child, with its UID as a precondition. A missing child is a success.
 
     With `waits_for_knowledge` the child is not deleted while a call to the knowledge service in the
-    same Plan fails, because the child is the only record of that call.
+    same Plan fails, because the child is the only record of that call. With `resource_version` it
+    is deleted only as it was observed, because the same Plan records what it contains.
     """
 
     ref: ObjectRef
     uid: str
     waits_for_knowledge: bool = False
+    resource_version: str | None = None
 
 
 @dataclass(frozen=True)

@@ -106,3 +106,27 @@ def test_a_cost_is_shown_in_dollars(cost: str, is_priced: bool, text: str) -> No
 
 def test_no_usage_is_a_dash() -> None:
     assert (costs.display(None), costs.known_cost(None)) == (None, None)
+
+
+def test_cells_that_are_merged_keep_their_sum_their_last_hour_and_the_latest_runs() -> None:
+    usages = []
+    for name in ("lead", "critic"):
+        usage = CellUsage()
+        for minute in range(-90, 0):
+            ended_at = NOW + timedelta(minutes=minute, seconds=30)
+            usage = usage.add(f"{name}{minute}", used("0.01"), ended_at=ended_at)
+        usages.append(usage)
+    merged = cell_cost_annotation.merge(usages, NOW)
+
+    assert merged is not None
+    assert (merged.cost, merged.tokens) == (Decimal("1.80"), 1800)
+    assert len(merged.runs) == MAX_RUNS
+    assert merged.has("lead-1")
+    assert merged.has("critic-1")
+    hour = sum(usage.cost_within_hour(NOW) for usage in usages)
+    assert hour <= merged.cost_within_hour(NOW) <= hour + Decimal("0.10")
+    assert cell_cost_annotation.read(cell(cell_cost_annotation.dump(merged))) == merged
+
+
+def test_no_cells_merge_into_nothing() -> None:
+    assert cell_cost_annotation.merge((), NOW) is None

@@ -1,7 +1,6 @@
 """Decide what a Formation needs: its Cells, topology, workspace, and how many Cells are ready.
 
-Cells are pruned by inventory: those with the label of the formation and its UID as controller owner
-that are no longer desired, the newest first.
+`pruning` deletes the Cells that are no longer desired.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ from kais.resources.formation import (
     FormationPhase,
     FormationStatus,
 )
-from kais_operator.controllers.formation.decide import topology_maps, workspaces
+from kais_operator.controllers.formation.decide import pruning, topology_maps, workspaces
+from kais_operator.controllers.formation.decide.pruning import Pruning
 from kais_operator.planning import (
     cell_cost_annotation,
     children,
@@ -37,8 +37,9 @@ from kais_operator.planning import (
     memo,
     status_and_events,
 )
+from kais_operator.planning.cell_cost_annotation import CellUsage
 from kais_operator.planning.children import ChildDecision, Parent
-from kais_operator.planning.plan import Action, Body, Delete, Plan
+from kais_operator.planning.plan import Action, Body, Plan
 
 _MAX_CELLS_NAMED = 5  # cells that a message lists before it only counts them; arbitrary
 _PASSED_ON = (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
@@ -87,36 +88,45 @@ def _decide_formation(observed: FormationObserved, now: datetime) -> Plan:
         else _decide_children(observed, desired, topology_map)
     )
     desired_conditions = [_applied(formation, decided, topology_map), _cells_ready(cells)]
-    paused_until = _paused_until(formation, cells, now)
+    usages = pruning.usages(formation, observed.cells)
+    paused_until = _paused_until(formation, usages, now)
     summary = conditions.summary(
         desired_conditions, message=_ready_message(formation, len(desired))
     )
     desired_conditions.append(_with_pause(formation, summary, paused_until))
     timed_conditions = status_and_events.with_transition_times(formation, desired_conditions, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
-    actions += (
-        [] if status_and_events.is_suspended(formation) else _prune_actions(observed, desired)
+    pruned = (
+        Pruning()
+        if status_and_events.is_suspended(formation)
+        else pruning.prune(formation, observed.cells, set(cells), now)
     )
+    actions += pruned.actions
     actions += status_and_events.transition_events(
         formation, timed_conditions, types=(ConditionType.READY,)
     )
     return Plan(
         tuple(actions),
         status_and_events.body_of(
-            _status(formation, cells, timed_conditions=timed_conditions, paused_until=paused_until)
+            _status(
+                formation,
+                cells,
+                usages,
+                timed_conditions=timed_conditions,
+                paused_until=paused_until,
+            )
         ),
-        _earliest_requeue(decided, paused_until, now),
+        _earliest_requeue(decided, pruned, paused_until, now),
     )
 
 
 def _paused_until(
-    formation: Formation, cells: Mapping[str, Cell | None], now: datetime
+    formation: Formation, usages: Sequence[CellUsage], now: datetime
 ) -> datetime | None:
     """Return until when a team waits because its limit per hour is used up; None if it is not."""
     budget = formation.spec.budget
     if budget is None or budget.max_cost_per_hour is None:
         return None
-    usages = [cell_cost_annotation.read(cell) for cell in cells.values() if cell is not None]
     return cell_cost_annotation.hour_over_until(usages, Decimal(str(budget.max_cost_per_hour)), now)
 
 
@@ -144,7 +154,9 @@ def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> P
     ]
     desired_conditions.append(conditions.summary(desired_conditions, message=""))
     timed = status_and_events.with_transition_times(formation, desired_conditions, now)
-    status = _status(formation, _own_cells(observed, observed.cells), timed_conditions=timed)
+    usages = pruning.usages(formation, observed.cells)
+    cells = _own_cells(observed, observed.cells)
+    status = _status(formation, cells, usages, timed_conditions=timed)
     return Plan(
         status_and_events.transition_events(formation, timed, types=(ConditionType.READY,)),
         status_and_events.body_of(status),
@@ -234,24 +246,6 @@ def _decide_cells(observed: FormationObserved, desired: Sequence[Body]) -> list[
         children.decide_child(body, observed.cells.get(body["metadata"]["name"]), parent)
         for body in desired
     ]
-
-
-def _prune_actions(observed: FormationObserved, desired: Sequence[Body]) -> list[Action]:
-    desired_names = {body["metadata"]["name"] for body in desired}
-    uid = observed.formation.metadata.uid
-    surplus = [
-        body
-        for name, body in observed.cells.items()
-        if name not in desired_names
-        and children.controller_uid(body) == uid
-        and not body["metadata"].get("deletionTimestamp")
-    ]
-    surplus.sort(key=_creation_order, reverse=True)
-    return [Delete(children.ref_of(body), uid=body["metadata"]["uid"]) for body in surplus]
-
-
-def _creation_order(body: Body) -> tuple[str, str]:
-    return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
 
 
 def _applied(
@@ -352,6 +346,7 @@ def _ready_message(formation: Formation, count: int) -> str:
 def _status(
     formation: Formation,
     cells: Mapping[str, Cell | None],
+    team_usages: Sequence[CellUsage],
     *,
     timed_conditions: list[conditions.Condition],
     paused_until: datetime | None = None,
@@ -362,7 +357,7 @@ def _status(
     usages = {
         name: cell_cost_annotation.read(cell) if cell else None for name, cell in cells.items()
     }
-    total_usage = cell_cost_annotation.total(usages.values())
+    total_usage = cell_cost_annotation.total(team_usages)
     return FormationStatus(
         observed_generation=formation.metadata.generation,
         conditions=timed_conditions,
@@ -398,9 +393,13 @@ def _phase(
 
 
 def _earliest_requeue(
-    decided: Sequence[ChildDecision], paused_until: datetime | None, now: datetime
+    decided: Sequence[ChildDecision],
+    pruned: Pruning,
+    paused_until: datetime | None,
+    now: datetime,
 ) -> timedelta | None:
     delays = [d.requeue_after for d in decided if d.requeue_after]
+    delays += [pruned.requeue_after] if pruned.requeue_after is not None else []
     if paused_until is not None:
         delays.append(paused_until - now)
     return min(delays, default=None)

@@ -24,7 +24,7 @@ from kais_operator.controllers.mission.decide import attempt_record
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
-from kais_operator.planning import cell_cost_annotation
+from kais_operator.planning import cell_cost_annotation, removed_cost_annotation
 from kais_operator.planning.cell_cost_annotation import CellUsage
 from kais_operator.planning.plan import ObjectRef, PatchMetadata
 
@@ -75,11 +75,13 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     run_id: str,
     now: datetime,
     reviewer: Cell | None = None,
+    formation: Formation | None = None,
     release: PatchMetadata | None = None,
 ) -> CountWrites:
     """Choose the next writes that count an ended run.
 
     `cell` is the entry cell, and `reviewer` the cell that reviewed its work; None if it is gone.
+    What a cell that is gone has cost is counted on its `formation`.
     `release` drops what the run has reserved: after the cost is counted, and before the mark, so
     that no interruption leaves the run in neither sum.
     """
@@ -89,10 +91,18 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     work = run_outcome.usage if review is None else run_outcome.usage - review
     ended_at = run_outcome.finished_at or now
     patches = []
+    gone: AgentUsage | None = None
     for counted_cell, usage in ((cell, work), (reviewer, review)):
-        if counted_cell is not None and usage is not None:
-            patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
-            patches += [patch] if patch is not None else []
+        if usage is None:
+            continue
+        if counted_cell is None:
+            gone = usage if gone is None else gone + usage
+            continue
+        patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
+        patches += [patch] if patch is not None else []
+    if formation is not None and gone is not None:
+        patch = _count_on_formation(formation, gone, run_id=run_id, ended_at=ended_at)
+        patches += [patch] if patch is not None else []
     if release is None:
         return CountWrites(tuple(patches), {labels.USAGE_COUNTED: run_id})
     return CountWrites(tuple(patches) or (release,))  # a cell may hold both, and is patched once
@@ -111,6 +121,16 @@ def _count_on(
         resource_version=cell.metadata.resource_version,
         annotations={labels.CELL_USAGE: cell_cost_annotation.dump(total)},
     )
+
+
+def _count_on_formation(
+    formation: Formation, usage: AgentUsage, *, run_id: str, ended_at: datetime
+) -> PatchMetadata | None:
+    """Choose the write that counts a run whose cell is gone; None if it is counted already."""
+    costs = removed_cost_annotation.read(formation)
+    if formation.is_deleting or costs.has(run_id):
+        return None
+    return removed_cost_annotation.write(formation, costs.add(run_id, usage, ended_at=ended_at))
 
 
 def spending_of(
@@ -201,11 +221,14 @@ def _limits_of_team(
         amount = Decimal(str(mission.spec.budget.max_cost))
         limits.append(Limit("budget.maxCost of the mission", amount))
     formation = team.formation
-    share, per_hour = _share_of(formation, cell), _limit_per_hour(formation)
-    if formation is not None and share is not None:
+    total, per_hour = _total_limit(formation), _limit_per_hour(formation)
+    if formation is not None and total is not None:
         counted = cell_cost_annotation.read(cell) or CellUsage()
-        name = f"the share of budget.maxTotalCost of {formation.ref}"
-        limits.append(Limit(name, share, counted.cost, Sharing.CELL))
+        share = _share_of(formation, cell, team, total)
+        field_name = f"budget.maxTotalCost of {formation.ref}"
+        cost = sum((usage.cost for usage in _usages(team)), Decimal(0))
+        limits.append(Limit(f"the share of {field_name}", share, counted.cost, Sharing.CELL))
+        limits.append(Limit(field_name, total, cost, Sharing.TEAM))
     if formation is not None and per_hour is not None:
         cost = sum((usage.cost_within_hour(now) for usage in _usages(team)), Decimal(0))
         name = f"budget.maxCostPerHour of {formation.ref}"
@@ -255,12 +278,18 @@ def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | Non
     return NotReady(Reason.PAUSED, message), resumes_at - now
 
 
-def _share_of(formation: Formation | None, cell: Cell) -> Decimal | None:
-    budget = formation.spec.budget if formation is not None else None
-    if formation is None or budget is None or budget.max_total_cost is None:
-        return None
+def _share_of(formation: Formation, cell: Cell, team: MissionTeam, total: Decimal) -> Decimal:
+    """Return the share of a cell in what removed cells have left of the total."""
+    removed = removed_cost_annotation.read(formation).cost(_uids(team))
     template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
-    return budget_shares.share(formation.spec, template, Decimal(str(budget.max_total_cost)))
+    return budget_shares.share(formation.spec, template, max(Decimal(0), total - removed))
+
+
+def _total_limit(formation: Formation | None) -> Decimal | None:
+    budget = formation.spec.budget if formation is not None else None
+    if budget is None or budget.max_total_cost is None:
+        return None
+    return Decimal(str(budget.max_total_cost))
 
 
 def _limit_per_hour(formation: Formation | None) -> Decimal | None:
@@ -271,5 +300,11 @@ def _limit_per_hour(formation: Formation | None) -> Decimal | None:
 
 
 def _usages(team: MissionTeam) -> list[CellUsage]:
+    """Return what the present cells of a team, and those that were removed, have cost."""
     read = [cell_cost_annotation.read(cell) for cell in (team.members or team.cells).values()]
-    return [usage for usage in read if usage is not None]
+    removed = removed_cost_annotation.read(team.formation).usages(_uids(team))
+    return [*(usage for usage in read if usage is not None), *removed]
+
+
+def _uids(team: MissionTeam) -> set[str]:
+    return {cell.metadata.uid for cell in (team.members or team.cells).values()}

@@ -36,7 +36,7 @@ class MissionTeam:
             when it is missing or there is no reference.
         cells: the cells of that formation, or the cell in cellRef, by object name.
         account: the ServiceAccount of the entry cell; read only when the cell borrows one.
-        members: all cells of the formation of a cell in cellRef, if they share a budget per hour
+        members: all cells of the formation of a cell in cellRef, if they share a budget
             or a person has decided about a tool call.
         sharing: scopes of the other cells that use this borrowed account.
     """

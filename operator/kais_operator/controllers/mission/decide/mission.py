@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 
 from kais import labels, names, trace_context
 from kais.resources.field_types import rfc3339
+from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
@@ -535,6 +536,7 @@ def _count(
         observed.spending_cell,
         run_outcome,
         reviewer=observed.spending_reviewer,
+        formation=next((a for a in observed.accounts if isinstance(a, Formation)), None),
         release=cost_reservations.release(observed.accounts, run_id),
         run_id=run_id,
         now=now,

@@ -411,9 +411,11 @@ async def _cell(
 async def _members(
     world: World, mission: Mission, formation: Formation | None, *, fresh: bool
 ) -> dict[str, Cell]:
-    """Read the cells of a formation that share a budget per hour, or have calls to decide about."""
+    """Read the cells of a formation that share a budget, or have calls to decide about."""
     budget = formation.spec.budget if formation is not None else None
-    has_budget = budget is not None and budget.max_cost_per_hour is not None
+    has_budget = budget is not None and (
+        budget.max_cost_per_hour is not None or budget.max_total_cost is not None
+    )
     if formation is None or not (has_budget or labels.APPROVAL in mission.metadata.annotations):
         return {}
     metadata = formation.metadata
