@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from kais import names, topology
+from kais import names
 from kais.errors import InvalidResource
 from kais_cli import errors
 
@@ -39,6 +39,7 @@ def logs_command(cell: str, namespace: str) -> str:
 
 def _entry_cell_name(session: Session, mission: str) -> str | None:
     """Return the name of the cell that gets the objective; None if an object is missing."""
+    from kais import topology  # noqa: PLC0415 (see above)
     from kais.resources.formation import Formation  # noqa: PLC0415 (see above)
     from kais.resources.mission import Mission  # noqa: PLC0415 (see above)
 

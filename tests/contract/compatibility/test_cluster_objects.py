@@ -31,6 +31,8 @@ REWRITTEN = frozenset({"running", "use-running", "reviewed", "round"})
 It records when the attempt of a Task started, and that its work is done and waits for a review
 (record 118), and leaves out a check that has no result yet.
 """
+HELD_BACK = frozenset({"suspended"})
+"""Missions that get `kais.io/held-until`, from which their `startDeadline` will count."""
 
 
 def names_of(fake: FakeWorld, kind: str) -> set[str]:
@@ -90,16 +92,19 @@ async def test_no_object_of_an_earlier_version_is_made_anew_or_rewritten() -> No
     later_world, now = await taken_over()
     initial_state, final_state = content(later_world), content(now)
     changed = {name for name in initial_state if final_state.get(name) != initial_state[name]}
-    assert changed - {f"Mission/{NEXT_ATTEMPT}"} == {f"Mission/{name}" for name in REWRITTEN}
-    for name in REWRITTEN:
+    assert changed - {f"Mission/{NEXT_ATTEMPT}"} == {
+        f"Mission/{name}" for name in REWRITTEN | HELD_BACK
+    }
+    for name in REWRITTEN | HELD_BACK:
+        annotation = labels.HELD_UNTIL if name in HELD_BACK else labels.ATTEMPTS
         for state in (initial_state, final_state):
-            state[f"Mission/{name}"]["metadata"]["annotations"].pop(labels.ATTEMPTS, None)
+            state[f"Mission/{name}"]["metadata"]["annotations"].pop(annotation, None)
         assert final_state[f"Mission/{name}"] == initial_state[f"Mission/{name}"]
     created = final_state.keys() - initial_state.keys()
     assert created == {f"Job/{NEXT_ATTEMPT}-a2", f"ConfigMap/{NEXT_ATTEMPT}-a2-knowledge"}
     uids = {name: body["metadata"]["uid"] for name, body in initial_state.items()}
     assert {name: final_state[name]["metadata"]["uid"] for name in uids} == uids
-    others = _NEXT | REWRITTEN
+    others = _NEXT | REWRITTEN | HELD_BACK
     assert {verb for verb, ref in now.cluster.writes if ref.name not in others} <= {"status"}
 
 
