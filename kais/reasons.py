@@ -255,6 +255,10 @@ class Reason(StrEnum):
         "ConfigurationFailed",
         "the knowledge service rejected the settings",
     )
+    DELETION_PENDING = (
+        "DeletionPending",
+        "an earlier deletion of the same scope is still in the outbox",
+    )
 
 
 WARNING_REASONS = frozenset(

@@ -28,7 +28,11 @@ async def _put_scope(world: World, action: plans.PutScope) -> None:
 
 
 async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
-    await world.knowledge.delete_scope(action.path, erase=True)
+    try:
+        await world.knowledge.delete_scope(action.path, erase=True)
+    except errors.NotFound as exc:
+        if exc.code != errors.ErrorCode.NOT_FOUND:
+            raise  # another server answered
     world.sync_state.mark_deleted(action.path)
 
 

@@ -44,6 +44,9 @@ class _BoundedMap(Generic[K, V]):
         if len(self._items) > _MAX_ITEMS:
             self._items.popitem(last=False)
 
+    def drop(self, key: K) -> None:
+        self._items.pop(key, None)
+
     def list_keys(self) -> list[K]:
         return list(self._items)
 
@@ -126,7 +129,8 @@ class KnowledgeSyncState:
         self.record_settings(path, config)
 
     def mark_deleted(self, path: str) -> None:
-        """Record that a scope was deleted with its settings."""
+        """Record that a scope was deleted with its settings; they may be declared again."""
+        self._scopes.drop(path)
         self._configured_paths.discard(path)
 
     def configured_below(self, path: str) -> frozenset[str]:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kais import labels
+from kais import labels, scopes
+from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.informer.watch_targets import KINDS
 from kais_operator.manager.reference_index import ReferenceIndex, reports_ready
 from kais_operator.planning.plan import Body, ObjectRef
@@ -179,6 +180,10 @@ def _requests_for_child(
         yield ReconcileRequest(owner, _child_delay_s(owner, ref, body, reference_index))
     elif ref.kind == "ConfigMap" and ref.namespace == operator_namespace:
         yield ReconcileRequest(ObjectRef(OUTBOX, ref.namespace, ref.name))
+        for path in outbox.deleted_scopes(body):
+            realm = scopes.Scope.parse(path).realm or operator_namespace
+            for scope in reference_index.scopes_in(realm):
+                yield ReconcileRequest(scope)
 
 
 def _child_delay_s(

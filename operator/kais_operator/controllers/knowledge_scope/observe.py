@@ -8,8 +8,9 @@ from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope as decision
 from kais_operator.controllers.knowledge_scope.decide.knowledge_scope import KnowledgeScopeObserved
+from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.controllers.shared.observe import shared_reads
-from kais_operator.planning.plan import ObjectRef, PutScope
+from kais_operator.planning.plan import Body, ObjectRef, PutScope
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 
@@ -34,8 +35,24 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
         store_problem=world.sync_state.unavailable_reason(),
         endpoint=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
+        pending_deletion=await _pending_deletion(world, declared, path),
     )
     return Observation(body, observed)
+
+
+async def _pending_deletion(world: World, declared: KnowledgeScope, path: str) -> Body | None:
+    """Read the outbox that has yet to delete the path; None without one.
+
+    Only the deletion of another object puts one there, and of two objects with one path the served
+    one is not deleted. So a scope that is configured has none, and the outboxes are not read.
+    """
+    if declared.is_deleting or declared.is_true(ConditionType.CONFIGURED):
+        return None
+    outboxes = await world.cluster.list(
+        "ConfigMap", world.placement.operator_namespace, labels=outbox.SELECTOR
+    )
+    pending = (body for body in outboxes if path in outbox.deleted_scopes(body))
+    return next(pending, None)
 
 
 CONTROLLER = Controller(

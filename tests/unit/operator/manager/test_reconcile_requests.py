@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kais import labels, names
+from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.manager import reconcile_requests
 from kais_operator.manager.reference_index import ReferenceIndex
 from kais_operator.planning.plan import Body, ObjectRef
@@ -113,6 +114,22 @@ def test_an_outbox_in_the_operators_namespace_is_a_key_of_its_own():
     subject = body("kais-outbox-1")
     subject["metadata"]["namespace"] = "kais-system"
     assert keys("ConfigMap", subject) == ["Outbox/kais-system/kais-outbox-1"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_an_outbox_that_deletes_a_scope_concerns_the_scopes_of_its_namespace(
+    is_deleted: bool,
+) -> None:
+    references = ReferenceIndex()
+    for namespace in ("demo", "other"):
+        scope = ObjectRef("KnowledgeScope", namespace, "memory")
+        references.update(scope, body("memory"), is_deleted=False)
+    calls = [outbox.delete_scope("realm:demo/formation:team")]
+    subject = outbox.body("kais-system", key=outbox.key_of_scope("uid-1"), calls=calls)
+    assert keys("ConfigMap", subject, references, is_deleted=is_deleted) == [
+        "Outbox/kais-system/kais-outbox-scope-uid-1",
+        "KnowledgeScope/demo/memory",
+    ]
 
 
 def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():

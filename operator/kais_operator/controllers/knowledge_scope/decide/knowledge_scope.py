@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais import conditions
+from kais import conditions, labels
 from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais.resources.knowledge_scope import (
@@ -19,9 +19,10 @@ from kais.resources.knowledge_scope import (
 from kais.scopes import Level
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import finalizers, status_and_events
+from kais_operator.planning import children, finalizers, status_and_events
 from kais_operator.planning.plan import (
     Action,
+    Body,
     Create,
     DeleteScope,
     Plan,
@@ -52,6 +53,7 @@ class KnowledgeScopeObserved:
         store_problem: why the service does not answer; None when it does.
         endpoint: address of the service.
         operator_namespace: the only namespace in which the platform's scope may be declared.
+        pending_deletion: the outbox that has yet to delete the earlier knowledge of the path.
     """
 
     declared: KnowledgeScope
@@ -62,6 +64,7 @@ class KnowledgeScopeObserved:
     store_problem: str | None
     endpoint: str
     operator_namespace: str
+    pending_deletion: Body | None = None
 
 
 def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> Plan:
@@ -94,6 +97,8 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
         )
         return _plan(observed, desired_conditions, now, actions=())
     actions: list[Action] = list(_finalizer(declared))
+    if observed.pending_deletion is not None:
+        return _plan(observed, desired_conditions, now, actions=actions)
     if observed.refusal is not None:
         plan = _plan(observed, desired_conditions, now, actions=actions)
         return Plan(plan.actions, plan.status, plan.requeue_after or REFUSAL_RETRY_INTERVAL)
@@ -198,6 +203,9 @@ def _reachable(observed: KnowledgeScopeObserved) -> DesiredCondition:
 
 
 def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
+    if observed.pending_deletion is not None:
+        message = _pending_message(observed, observed.pending_deletion)
+        return conditions.false(ConditionType.CONFIGURED, Reason.DELETION_PENDING, message)
     if observed.is_configured or _was_configured(observed):
         message = f"the knowledge service has the settings of {_path(observed)}"
         return conditions.true(ConditionType.CONFIGURED, Reason.CONFIGURED, message)
@@ -214,6 +222,16 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
         Reason.RECONCILING,
         "the settings are being sent to the knowledge service",
     )
+
+
+def _pending_message(observed: KnowledgeScopeObserved, pending: Body) -> str:
+    message = (
+        f"{children.ref_of(pending)} has yet to delete the earlier knowledge of {_path(observed)},"
+        " and all that is stored until then; the settings are sent after that"
+    )
+    if outbox.is_refused(pending):
+        message += f"; its annotation {labels.REFUSED} says why; remove it to try again"
+    return message
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:
@@ -250,7 +268,7 @@ def _decide_deletion(observed: KnowledgeScopeObserved, now: datetime, *, is_serv
         return Plan(plan.actions, plan.status, remaining)
     outbox_body = outbox.body(
         observed.operator_namespace,
-        key=f"scope-{declared.metadata.uid}",
+        key=outbox.key_of_scope(declared.metadata.uid),
         calls=[outbox.delete_scope(_path(observed))],
     )
     return Plan((Create(outbox_body), finalizers.release(declared)))

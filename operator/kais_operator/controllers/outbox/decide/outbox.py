@@ -32,6 +32,7 @@ from knowledge_client import models
 KEY = "calls.json"
 SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER},{labels.ROLE}={labels.ROLE_OUTBOX}"
 """Label selector of all outboxes."""
+_SCOPE_NAMES = "kais-outbox-scope-"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
     """
     del now  # the decision does not depend on time; all have the same signature
     metadata = observed.outbox["metadata"]
-    if metadata.get("deletionTimestamp") or labels.REFUSED in (metadata.get("annotations") or {}):
+    if metadata.get("deletionTimestamp") or is_refused(observed.outbox):
         return Plan()
     calls = json.loads(observed.outbox["data"][KEY])
     ref = children.ref_of(observed.outbox)
@@ -67,6 +68,11 @@ def key_of(namespace: str, run_id: str) -> str:
     copy or on purpose.
     """
     return f"{run_id}-{names.short_hash(namespace)}"
+
+
+def key_of_scope(uid: str) -> str:
+    """Return the key of the calls of a deleted KnowledgeScope."""
+    return f"scope-{uid}"
 
 
 def name_of(key: str) -> str:
@@ -128,6 +134,21 @@ def request_extraction(action: RequestExtraction) -> Body:
 def delete_scope(path: str) -> Body:
     """Return the record of a call that deletes the knowledge of a scope."""
     return {"call": "delete_scope", "path": path}
+
+
+def deleted_scopes(outbox: Body) -> frozenset[str]:
+    """Return the paths of the scopes that an outbox has yet to delete."""
+    metadata = outbox["metadata"]
+    role = (metadata.get("labels") or {}).get(labels.ROLE)
+    if role != labels.ROLE_OUTBOX or not metadata["name"].startswith(_SCOPE_NAMES):
+        return frozenset()
+    calls = json.loads(outbox["data"][KEY])
+    return frozenset(call["path"] for call in calls if call["call"] == "delete_scope")
+
+
+def is_refused(outbox: Body) -> bool:
+    """Return whether the knowledge service rejected a call of an outbox for good."""
+    return labels.REFUSED in (outbox["metadata"].get("annotations") or {})
 
 
 def _dumped(model: models.RunIn | models.EpisodeIn) -> Body:

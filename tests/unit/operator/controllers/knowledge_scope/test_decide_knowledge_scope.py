@@ -14,6 +14,7 @@ from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
 from kais_operator.controllers.knowledge_scope.decide.knowledge_scope import (
     KnowledgeScopeObserved,
 )
+from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning.plan import EmitEvent
 from tests.fakes import teams
 
@@ -39,6 +40,7 @@ OBSERVED = KnowledgeScopeObserved(
     endpoint="http://knowledge",
     operator_namespace="kais-system",
 )
+PENDING = outbox.body("kais-system", key="scope-1", calls=[outbox.delete_scope(PATH)])
 ERASING = {"deletionPolicy": "Delete"}
 DELETED = {"deletionTimestamp": NOW.isoformat(), "finalizers": [labels.FINALIZER]}
 DELETED_LONG_AGO = {**DELETED, "deletionTimestamp": (NOW - timedelta(minutes=1)).isoformat()}
@@ -65,6 +67,11 @@ CASES: dict[str, tuple[KnowledgeScopeObserved, list[str], str | None]] = {
         replace(OBSERVED, other_scopes=(OLDER,), is_configured=False),
         [],
         "Duplicate",
+    ),
+    "one whose earlier knowledge is yet to be deleted sends nothing": (
+        replace(OBSERVED, is_configured=True, pending_deletion=PENDING),
+        [],
+        "DeletionPending",
     ),
     "a suspended object sends nothing": (
         replace(

@@ -8,7 +8,7 @@ import pytest
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import Body, ObjectRef
-from knowledge_client import models
+from knowledge_client import errors, models
 from tests.fakes import teams
 from tests.fakes.teams import condition, status
 from tests.fakes.world import FakeWorld, fake_world
@@ -246,6 +246,78 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     await fake.step(outbox.CONTROLLER, key)
     assert fake.cluster.refs("ConfigMap") == []
     assert fake.knowledge.deleted_scopes == [PATH]
+
+
+async def test_settings_that_are_declared_again_are_sent_again() -> None:
+    fake = await settled(teams.scope(deletionPolicy="Delete", readOnly=True))
+    fake.cluster.remove(REF)
+    await step(fake)
+    assert PATH not in fake.knowledge.scopes
+    fake.cluster.put(teams.scope(deletionPolicy="Delete", readOnly=True))
+    await settle(fake)
+    assert fake.knowledge.scopes[PATH].read_only is True
+
+
+async def deleted_while_the_store_is_away() -> tuple[FakeWorld, ObjectRef]:
+    """A scope with a finalizer whose deletion is in the outbox; with the key of the outbox."""
+    fake = await settled(teams.scope(deletionPolicy="Delete", readOnly=True))
+    fake.knowledge.away = True
+    fake.cluster.remove(REF)
+    fake.clock.advance(30)
+    await step(fake)
+    (reference,) = fake.cluster.refs("ConfigMap")
+    return fake, ObjectRef("Outbox", reference.namespace, reference.name)
+
+
+async def test_a_scope_that_is_declared_again_waits_for_the_deletion_in_the_outbox() -> None:
+    fake, key = await deleted_while_the_store_is_away()
+    fake.cluster.put(teams.scope(deletionPolicy="Delete", readOnly=True))
+    await settle(fake)
+    fake.knowledge.away = False
+    fake.knowledge.calls.clear()
+    await settle(fake)
+    assert "put_scope" not in fake.knowledge.calls
+    assert condition(fake, "Configured", REF) == (
+        "False",
+        "DeletionPending",
+        (
+            f"ConfigMap/kais-system/{key.name} has yet to delete the earlier knowledge of {PATH},"
+            " and all that is stored until then; the settings are sent after that"
+        ),
+    )
+    assert condition(fake, "Ready", REF)[1] == "DeletionPending"
+    await fake.step(outbox.CONTROLLER, key)
+    await settle(fake)
+    assert fake.knowledge.calls == ["delete_scope", "put_scope"]
+    assert condition(fake, "Configured", REF)[0] == "True"
+    assert fake.knowledge.scopes[PATH].read_only is True
+
+
+async def test_a_scope_that_waits_for_a_rejected_deletion_says_what_to_do() -> None:
+    fake, key = await deleted_while_the_store_is_away()
+    outbox_ref = ObjectRef("ConfigMap", key.namespace, key.name)
+    fake.cluster.edit(outbox_ref, {"metadata": {"annotations": {"kais.io/refused": "no"}}})
+    fake.cluster.put(teams.scope(deletionPolicy="Delete"))
+    await settle(fake)
+    message = condition(fake, "Configured", REF)[2]
+    assert message.endswith("its annotation kais.io/refused says why; remove it to try again")
+
+
+async def test_a_scope_does_not_wait_for_the_deletion_of_another_path() -> None:
+    fake, _ = await deleted_while_the_store_is_away()
+    fake.knowledge.away = False
+    fake.cluster.put(teams.scope(formation="other"))
+    await settle(fake)
+    assert condition(fake, "Configured", REF)[0] == "True"
+
+
+async def test_the_knowledge_of_a_scope_that_the_store_never_had_counts_as_deleted() -> None:
+    fake, key = await deleted_while_the_store_is_away()
+    fake.knowledge.away = False
+    missing = models.Problem(title="Not found", status=404, detail="", code="not-found")
+    fake.knowledge.refusals["delete_scope"] = errors.NotFound("no such scope", problem=missing)
+    await fake.step(outbox.CONTROLLER, key)
+    assert fake.cluster.refs("ConfigMap") == []
 
 
 async def test_each_condition_goes_with_the_store_and_comes_back() -> None:
