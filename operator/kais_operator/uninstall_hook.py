@@ -4,8 +4,9 @@
       -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
 
 If no operator leads, it does not wait for runs. The Job of a run that did not end in time is
-deleted; its outcome is recorded when kais is installed again. Exit status 1: a call failed, and
-some objects may still have the finalizer; run it again.
+deleted; its outcome is recorded when kais is installed again. A watched namespace that was deleted
+is skipped; its Role went with it, so the API server may answer 403 as well as 404. Exit status 1: a
+call failed, and some objects may still have the finalizer; run it again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from kais import labels, uninstall_steps
 from kais_operator import errors, settings
@@ -38,9 +39,16 @@ class Uninstall:
         self._api_client = api_client
         self._namespaces: Sequence[str | None] = namespaces or (None,)
         self._report = report
+        self._skipped: set[str] = set()
+        self._refusals: list[str] = []
 
     async def run(self, *, home: str, deployment: str, selector: str) -> None:
-        """Run all steps in order."""
+        """Run all steps in order.
+
+        Raises:
+            Forbidden: After the steps in all other namespaces: rights in one that exists are
+                missing.
+        """
         if await self._is_led(home):
             await self._abort()
             await self._wait_until_none(
@@ -50,6 +58,8 @@ class Uninstall:
         await self._delete_jobs()
         for kind in uninstall_steps.FINALIZED_KINDS:
             await self._release(kind)
+        if self._refusals:
+            raise errors.Forbidden("; ".join(self._refusals))
 
     async def _is_led(self, home: str) -> bool:
         ref = ObjectRef("Lease", home, labels.LEASE)
@@ -91,9 +101,10 @@ class Uninstall:
         for job in await self._list_all("Job"):
             if uninstall_steps.is_orphaned(job):
                 options = {"propagationPolicy": "Background"}
-                with contextlib.suppress(errors.NotFound):
-                    await self._api_client.call("DELETE", _path("Job", job), body=options)
-                self._report(f"{_name('Job', job)}: deleted; its run did not end")
+                async with self._skipping_refusal(job["metadata"]["namespace"]):
+                    with contextlib.suppress(errors.NotFound):
+                        await self._api_client.call("DELETE", _path("Job", job), body=options)
+                    self._report(f"{_name('Job', job)}: deleted; its run did not end")
 
     async def _release(self, kind: str) -> None:
         for _ in range(_MAX_ATTEMPTS):
@@ -112,19 +123,56 @@ class Uninstall:
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 
     async def _patch(self, kind: str, body: Body, patch: Body) -> bool:
-        """Send a patch; False if the object was deleted or changed meanwhile."""
-        try:
-            await self._api_client.call(
-                "PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH
-            )
-        except (errors.NotFound, errors.Conflict):
-            return False
-        return True
+        """Send a patch; False if it is refused, or the object was deleted or changed meanwhile."""
+        with contextlib.suppress(errors.NotFound, errors.Conflict):
+            async with self._skipping_refusal(body["metadata"]["namespace"]):
+                await self._api_client.call(
+                    "PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH
+                )
+                return True
+        return False
 
     async def _list_all(self, kind: str) -> list[Body]:
-        return [
-            body for namespace in self._namespaces for body in await self._list(kind, namespace)
-        ]
+        bodies: list[Body] = []
+        for namespace in self._namespaces:
+            if namespace not in self._skipped:
+                async with self._skipping_refusal(namespace):
+                    bodies += await self._list(kind, namespace)
+        return bodies
+
+    @contextlib.asynccontextmanager
+    async def _skipping_refusal(self, namespace: str | None) -> AsyncIterator[None]:
+        """Skip a watched namespace from now on if a call in it is refused."""
+        try:
+            yield
+        except errors.Forbidden as exc:
+            if namespace is None or namespace not in self._namespaces:
+                raise
+            if namespace not in self._skipped:
+                self._skipped.add(namespace)
+                await self._report_refusal(namespace, exc)
+
+    async def _report_refusal(self, namespace: str, exc: errors.Forbidden) -> None:
+        """Report a skipped namespace; it is a failure only if the namespace is known to exist."""
+        if await self._exists(namespace):
+            self._refusals.append(
+                f"Namespace/{namespace}: its objects may still have the finalizer, because the"
+                f" operator lacks rights there ({exc}); grant them, then run it again"
+            )
+            return
+        self._report(
+            f"Namespace/{namespace}: skipped; it was deleted, or the operator lost all rights there"
+            f" ({exc}). If it exists, run kais uninstall as an administrator"
+        )
+
+    async def _exists(self, namespace: str) -> bool:
+        try:
+            await self._api_client.call(
+                "GET", api_paths.single(ObjectRef("Namespace", "", namespace))
+            )
+        except (errors.NotFound, errors.Forbidden):
+            return False
+        return True
 
     async def _list(self, kind: str, namespace: str | None, selector: str = "") -> list[Body]:
         query = {"labelSelector": selector} if selector else {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,34 @@ def home(control_plane: ControlPlane, cluster: Cluster, helm: Path) -> str:
     listed = {"apiVersion": "v1", "kind": "List", "items": rights}
     control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
     return name
+
+
+def test_a_watched_namespace_that_was_deleted_does_not_stop_an_uninstall(
+    control_plane: ControlPlane, cluster: Cluster, helm: Path, tmp_path: Path
+) -> None:
+    home, gone = f"{cluster.namespace}-home", f"{cluster.namespace}-gone"
+    for name in (home, gone):
+        control_plane.kubectl("create", "namespace", name)
+    values = f"namespaces={{{gone},{cluster.namespace}}}"
+    kinds = ("Role", "RoleBinding", "ServiceAccount")
+    rights = [b for b in rendered(helm, values, namespace=home) if b["kind"] in kinds]
+    listed = {"apiVersion": "v1", "kind": "List", "items": rights}
+    control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+    scope = {"apiVersion": "kais.io/v1", "kind": "KnowledgeScope", "spec": {"level": "realm"}}
+    cluster.apply({**scope, "metadata": {"name": "all", "finalizers": ["kais.io/finalizer"]}})
+    control_plane.kubectl("delete", "namespace", gone, "--wait=true")
+    env = {
+        "KUBECONFIG": str(kubeconfig_of(control_plane, home, tmp_path)),
+        "KAIS_OPERATOR_NAMESPACE": home,
+        "KAIS_WATCH_NAMESPACES": f"{gone},{cluster.namespace}",
+    }
+    command = [sys.executable, "-m", "kais_operator.uninstall_hook", "kais-operator", "a=b"]
+    hook = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert hook.returncode == 0, hook.stderr
+    assert f"Namespace/{gone}: skipped; it was deleted, or" in hook.stdout
+    assert f"KnowledgeScope/{cluster.namespace}/all: finalizer removed" in hook.stdout
 
 
 def test_uses_and_service_cells_work_with_roles_alone(
