@@ -31,6 +31,22 @@ def is_led(lease: Body | None, now: datetime) -> bool:
     return now - datetime.fromisoformat(renewed.replace("Z", "+00:00")) < _LEASE_FRESH
 
 
+def is_renewed(lease: Body, earlier: Body) -> bool:
+    """Whether an operator holds a Lease and has renewed it since `earlier` was read."""
+    spec, earlier_spec = lease.get("spec") or {}, earlier.get("spec") or {}
+    holds = bool(spec.get("holderIdentity"))
+    return holds and spec.get("renewTime") != earlier_spec.get("renewTime")
+
+
+def running_message(lease: Body) -> str:
+    """Return why an uninstall ends while an operator renews its Lease."""
+    metadata, holder = lease["metadata"], lease["spec"]["holderIdentity"]
+    return (
+        f"Lease/{metadata['namespace']}/{metadata['name']}: {holder} still leads and would put its"
+        f" finalizers back, so none was removed; stop the operator {holder}, then run it again"
+    )
+
+
 def is_under_way(mission: Body) -> bool:
     """Whether a Mission has an unfinished run."""
     annotations = mission["metadata"].get("annotations") or {}

@@ -32,11 +32,11 @@ def uninstall(
 ) -> ExitStatus:
     """Abort all runs, stop the operator and remove its finalizers; keeps your objects."""
     release = install_defaults.release(session.environment.settings)
-    lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
-    if uninstall_steps.is_led(lease, session.environment.now()):
+    if uninstall_steps.is_led(_lease(session, release), session.environment.now()):
         _abort(session)
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
     _stop(session, release)
+    _wait_until_not_led(session, release)
     _delete_jobs(session)
     for kind in uninstall_steps.FINALIZED_KINDS:
         _release(session, kind)
@@ -44,6 +44,27 @@ def uninstall(
         _delete_crds(session)
     session.note(f"now run: helm uninstall {release.name} -n {release.namespace}")
     return ExitStatus.SUCCEEDED
+
+
+def _lease(session: Session, release: Release) -> Body | None:
+    return session.cluster.get("Lease", release.namespace, labels.LEASE)
+
+
+def _wait_until_not_led(session: Session, release: Release) -> None:
+    """Wait until the Lease is released or has expired, which takes 30 s after a crash.
+
+    Raises:
+        Refused: an operator that runs elsewhere renews it.
+    """
+    first = _lease(session, release)
+    if first is None or not uninstall_steps.is_led(first, session.environment.now()):
+        return
+    for _ in session.cluster.watch([]):
+        lease = _lease(session, release)
+        if lease is None or not uninstall_steps.is_led(lease, session.environment.now()):
+            return
+        if uninstall_steps.is_renewed(lease, first):
+            raise errors.Refused(uninstall_steps.running_message(lease))
 
 
 def _abort(session: Session) -> None:

@@ -1,12 +1,14 @@
 """`kais-operator-uninstall DEPLOYMENT SELECTOR`: the chart runs it before it is uninstalled.
 
     abort every run -> wait until the operator has ended them -> delete the operator's Deployment
-      -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
+      -> wait until its pods are gone -> make sure that no operator leads
+      -> delete the Jobs that are left -> remove our finalizers
 
 If no operator leads, it does not wait for runs. The Job of a run that did not end in time is
 deleted; its outcome is recorded when kais is installed again. A watched namespace that was deleted
 is skipped; its Role went with it, so the API server may answer 403 as well as 404. Exit status 1: a
-call failed, and some objects may still have the finalizer; run it again.
+call failed, or an operator that is not of the Deployment leads, and some objects may still have the
+finalizer; run it again.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class Uninstall:
         """Run all steps in order.
 
         Raises:
+            Conflict: An operator leads, though the Deployment was deleted.
             Forbidden: After the steps in all other namespaces: rights in one that exists are
                 missing.
         """
@@ -55,6 +58,7 @@ class Uninstall:
                 self._count_runs, "runs to end and to be recorded", _RUNS_TIMEOUT_S
             )
         await self._stop(home, deployment, selector)
+        await self._wait_until_not_led(home)
         await self._delete_jobs()
         for kind in uninstall_steps.FINALIZED_KINDS:
             await self._release(kind)
@@ -62,12 +66,27 @@ class Uninstall:
             raise errors.Forbidden("; ".join(self._refusals))
 
     async def _is_led(self, home: str) -> bool:
+        return uninstall_steps.is_led(await self._lease(home), SystemClock().now())
+
+    async def _lease(self, home: str) -> Body | None:
         ref = ObjectRef("Lease", home, labels.LEASE)
         try:
-            lease = await self._api_client.call("GET", api_paths.single(ref))
+            return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
-            return False
-        return uninstall_steps.is_led(lease, SystemClock().now())
+            return None
+
+    async def _wait_until_not_led(self, home: str) -> None:
+        """Wait until the Lease is released or has expired, which takes 30 s after a crash.
+
+        Raises:
+            Conflict: An operator that runs elsewhere renews it.
+        """
+        first = lease = await self._lease(home)
+        while first and lease and uninstall_steps.is_led(lease, SystemClock().now()):
+            if uninstall_steps.is_renewed(lease, first):
+                raise errors.Conflict(uninstall_steps.running_message(lease))
+            await asyncio.sleep(_POLL_S)
+            lease = await self._lease(home)
 
     async def _abort(self) -> None:
         for mission in await self._list_all("Mission"):

@@ -128,6 +128,36 @@ def test_without_an_operator_nothing_is_waited_for(terminal, cluster):
     assert labels.ABORT not in cluster.get("Mission", "demo", "busy")["metadata"]["annotations"]
 
 
+def test_an_operator_that_leads_after_the_deployment_is_gone_keeps_its_finalizers(
+    terminal, cluster, monkeypatch
+):
+    get = cluster.get
+
+    def renewed(kind, *arguments):
+        if kind == "Lease":
+            cluster.put(objects.lease(f"{cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}", holder="laptop-1"))
+        return get(kind, *arguments)
+
+    monkeypatch.setattr(cluster, "get", renewed)
+    operator_ends(cluster, monkeypatch, "busy", "far")
+    assert terminal.run("uninstall") == ExitStatus.FAILED
+    assert terminal.err.splitlines()[-1] == (
+        "error: Lease/kais-system/kais-operator: laptop-1 still leads and would put its finalizers"
+        " back, so none was removed; stop the operator laptop-1, then run it again"
+    )
+    assert (
+        labels.FINALIZER in cluster.get("KnowledgeScope", "demo", "team")["metadata"]["finalizers"]
+    )
+    assert ("Job", "demo", "busy-a1") not in cluster.deleted
+
+
+def test_a_lease_that_a_killed_operator_left_is_waited_for(terminal, cluster, monkeypatch):
+    operator_ends(cluster, monkeypatch, "busy", "far")
+    started_at = cluster.now
+    assert terminal.run("uninstall") == 0
+    assert 20 <= (cluster.now - started_at).total_seconds() <= 30
+
+
 def test_an_operator_that_only_does_not_lead_now_is_stopped_before_finalizers_go(terminal, cluster):
     cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
     assert terminal.run("uninstall") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -33,6 +34,14 @@ OPERATOR = {
 }
 
 
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "operator-1", "labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "x", "image": "x"}]},
+}
+
+
 def under_way(cluster: Cluster, *bodies: Body) -> None:
     """Bring a mission to its first attempt."""
     cluster.apply(QUOTA)
@@ -54,17 +63,22 @@ def is_led(cluster: Cluster) -> bool:
 
 
 def hook(plane: ControlPlane, cluster: Cluster) -> str:
-    """Run the program of the hook as the chart does."""
+    """Run the program of the hook as the chart does, and give its output."""
+    process = run_hook(plane, cluster)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def run_hook(plane: ControlPlane, cluster: Cluster) -> subprocess.CompletedProcess[str]:
     env = {
         "KUBECONFIG": str(plane.kubeconfig),
         "KAIS_OPERATOR_NAMESPACE": cluster.namespace,
         "KAIS_WATCH_NAMESPACES": cluster.namespace,
     }
     command = [sys.executable, "-m", "kais_operator.uninstall_hook", "kais-operator", "a=b"]
-    process = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=150, check=True
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=150, check=False
     )
-    return process.stdout
 
 
 def test_the_operator_ends_the_runs_before_it_is_stopped(
@@ -72,15 +86,41 @@ def test_the_operator_ends_the_runs_before_it_is_stopped(
 ) -> None:
     running = start()
     running.wait_ready()
+    cluster.apply(POD)
     under_way(cluster)
     cluster.apply(OPERATOR)
-    output = hook(control_plane, cluster)
+    with ThreadPoolExecutor() as pool:
+        hooked = pool.submit(hook, control_plane, cluster)
+        wait_for(lambda: not cluster.get("deployments", "kais-operator"), subject="it is deleted")
+        assert running.end() == 0
+        cluster.kubectl("delete", "pod", "operator-1")
+        output = hooked.result()
     assert f"Mission/{cluster.namespace}/doctor: its run is aborted" in output
     assert "kais-operator: deleted" in output
     mission = cluster.get("missions", "doctor")
     assert mission is not None, "no object of a user is deleted"
     assert mission["metadata"]["annotations"]["kais.io/outcome"] == "Cancelled"
     assert cluster.get("jobs", "doctor-a1") is None
+
+
+def test_an_operator_that_runs_elsewhere_is_to_be_stopped_first(
+    control_plane: ControlPlane, cluster: Cluster, start: Start
+) -> None:
+    running = start()
+    running.wait_ready()
+    cluster.apply({**teams.scope(deletionPolicy="Delete"), "metadata": {"name": "memory"}})
+    wait_for(lambda: held(cluster) == {"ksc"}, subject="the scope is held")
+    lease = cluster.get("lease", "kais-operator")
+    assert lease is not None
+    holder = lease["spec"]["holderIdentity"]
+    refused = run_hook(control_plane, cluster)
+    assert refused.returncode == 1
+    assert f"stop the operator {holder}, then run it again" in refused.stderr
+    assert "finalizer removed" not in refused.stdout
+    assert held(cluster) == {"ksc"}
+    assert running.end() == 0
+    hook(control_plane, cluster)
+    assert held(cluster) == set()
 
 
 def test_without_an_operator_every_object_can_be_deleted_afterwards(
