@@ -104,10 +104,10 @@ FIXED_PARAMETERS: Final = "kais.io/fixed-parameters"
 ACCEPTED_AT: Final = "kais.io/accepted-at"
 """On a Mission: when the operator accepted it; its start deadline is counted from then."""
 HELD_UNTIL: Final = "kais.io/held-until"
-STILL_HELD: Final = "open"
 """On a Mission that was held back before its first attempt, for example suspended: when that ended,
 or STILL_HELD. Its start deadline is counted from then.
 """
+STILL_HELD: Final = "open"
 ENDING: Final = "kais.io/ending"
 """On a Mission, with the outcome: how its run went, as JSON, for when its Jobs are deleted."""
 SCALED_DOWN: Final = "kais.io/scaled-down"

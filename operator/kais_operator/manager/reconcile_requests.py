@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kais import labels, scopes
+from kais import labels
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.informer.watch_targets import KINDS
 from kais_operator.manager.reference_index import ReferenceIndex, reports_ready
@@ -180,8 +180,8 @@ def _requests_for_child(
         yield ReconcileRequest(owner, _child_delay_s(owner, ref, body, reference_index))
     elif ref.kind == "ConfigMap" and ref.namespace == operator_namespace:
         yield ReconcileRequest(ObjectRef(OUTBOX, ref.namespace, ref.name))
-        for path in outbox.deleted_scopes(body):
-            realm = scopes.Scope.parse(path).realm or operator_namespace
+        for deleted_scope in outbox.deleted_scopes(body):
+            realm = deleted_scope.realm or operator_namespace
             for scope in reference_index.scopes_in(realm):
                 yield ReconcileRequest(scope)
 

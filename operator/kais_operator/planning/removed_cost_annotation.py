@@ -97,7 +97,7 @@ def write(formation: Formation, costs: RemovedCosts) -> PatchMetadata:
 
 
 def _dump(uid: str, costs: RemovedCosts) -> str:
-    leaving = {uid: cell_cost_annotation.to_value(usage) for uid, usage in costs.leaving.items()}
+    leaving = {cell: cell_cost_annotation.to_value(usage) for cell, usage in costs.leaving.items()}
     gone = cell_cost_annotation.to_value(costs.gone) if costs.gone is not None else None
     value = {"uid": uid, "gone": gone, "leaving": leaving}
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

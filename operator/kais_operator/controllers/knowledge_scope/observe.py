@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kais.conditions import ConditionType
 from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Scope
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope as decision
@@ -23,7 +24,8 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
     declared = shared_reads.parse_resource(KnowledgeScope, body)
     if isinstance(declared, InvalidObject):
         return Observation(body, declared)
-    path = str(cell_identity.scope_path(declared))
+    scope = cell_identity.scope_path(declared)
+    path = str(scope)
     config = decision.config_of(declared)
     other_scopes = await shared_reads.declared_scopes(world.cluster, ref.namespace)
     observed = KnowledgeScopeObserved(
@@ -35,13 +37,13 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
         store_problem=world.sync_state.unavailable_reason(),
         endpoint=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
-        pending_deletion=await _pending_deletion(world, declared, path),
+        pending_deletion=await _pending_deletion(world, declared, scope),
     )
     return Observation(body, observed)
 
 
-async def _pending_deletion(world: World, declared: KnowledgeScope, path: str) -> Body | None:
-    """Read the outbox that has yet to delete the path; None without one.
+async def _pending_deletion(world: World, declared: KnowledgeScope, scope: Scope) -> Body | None:
+    """Read the outbox that has yet to delete the scope; None without one.
 
     Only the deletion of another object puts one there, and of two objects with one path the served
     one is not deleted. So a scope that is configured has none, and the outboxes are not read.
@@ -51,7 +53,7 @@ async def _pending_deletion(world: World, declared: KnowledgeScope, path: str) -
     outboxes = await world.cluster.list(
         "ConfigMap", world.placement.operator_namespace, labels=outbox.SELECTOR
     )
-    pending = (body for body in outboxes if path in outbox.deleted_scopes(body))
+    pending = (body for body in outboxes if scope in outbox.deleted_scopes(body))
     return next(pending, None)
 
 

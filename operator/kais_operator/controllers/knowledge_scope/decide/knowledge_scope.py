@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais import conditions, labels
+from kais import conditions
 from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais.resources.knowledge_scope import (
@@ -225,13 +225,10 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
 
 
 def _pending_message(observed: KnowledgeScopeObserved, pending: Body) -> str:
-    message = (
+    return (
         f"{children.ref_of(pending)} has yet to delete the earlier knowledge of {_path(observed)},"
         " and all that is stored until then; the settings are sent after that"
     )
-    if outbox.is_refused(pending):
-        message += f"; its annotation {labels.REFUSED} says why; remove it to try again"
-    return message
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:

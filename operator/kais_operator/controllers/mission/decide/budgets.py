@@ -92,8 +92,10 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     ended_at = run_outcome.finished_at or now
     patches = []
     gone: AgentUsage | None = None
+    # A cell that counted the run may have been removed since, and another one be the entry now.
+    is_removed = removed_cost_annotation.read(formation).has(run_id)
     for counted_cell, usage in ((cell, work), (reviewer, review)):
-        if usage is None:
+        if usage is None or is_removed:
             continue
         if counted_cell is None:
             gone = usage if gone is None else gone + usage
@@ -126,10 +128,10 @@ def _count_on(
 def _count_on_formation(
     formation: Formation, usage: AgentUsage, *, run_id: str, ended_at: datetime
 ) -> PatchMetadata | None:
-    """Choose the write that counts a run whose cell is gone; None if it is counted already."""
-    costs = removed_cost_annotation.read(formation)
-    if formation.is_deleting or costs.has(run_id):
+    """Choose the write that counts a run whose cell is gone; None if the team is deleted too."""
+    if formation.is_deleting:
         return None
+    costs = removed_cost_annotation.read(formation)
     return removed_cost_annotation.write(formation, costs.add(run_id, usage, ended_at=ended_at))
 
 

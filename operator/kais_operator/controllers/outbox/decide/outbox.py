@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kais import labels, names
+from kais import labels, names, scopes
 from kais.outcomes import Outcome
 from kais_operator.planning import children
 from kais_operator.planning.plan import (
@@ -32,7 +32,8 @@ from knowledge_client import models
 KEY = "calls.json"
 SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER},{labels.ROLE}={labels.ROLE_OUTBOX}"
 """Label selector of all outboxes."""
-_SCOPE_NAMES = "kais-outbox-scope-"
+_PREFIX = "kais-outbox-"
+_OF_SCOPE = "scope-"
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,12 @@ def key_of(namespace: str, run_id: str) -> str:
 
 def key_of_scope(uid: str) -> str:
     """Return the key of the calls of a deleted KnowledgeScope."""
-    return f"scope-{uid}"
+    return f"{_OF_SCOPE}{uid}"
 
 
 def name_of(key: str) -> str:
     """Return the name of an outbox by its key."""
-    return names.cut(f"kais-outbox-{key}")
+    return names.cut(f"{_PREFIX}{key}")
 
 
 def body(namespace: str, *, key: str, calls: Sequence[Body]) -> Body:
@@ -136,14 +137,22 @@ def delete_scope(path: str) -> Body:
     return {"call": "delete_scope", "path": path}
 
 
-def deleted_scopes(outbox: Body) -> frozenset[str]:
-    """Return the paths of the scopes that an outbox has yet to delete."""
+def deleted_scopes(outbox: Body) -> frozenset[scopes.Scope]:
+    """Return the scopes that an outbox has yet to delete; none if somebody broke its contents.
+
+    A deletion that the knowledge service rejected for good is not made, until a person asks for it.
+    """
     metadata = outbox["metadata"]
     role = (metadata.get("labels") or {}).get(labels.ROLE)
-    if role != labels.ROLE_OUTBOX or not metadata["name"].startswith(_SCOPE_NAMES):
+    is_of_scope = role == labels.ROLE_OUTBOX and metadata["name"].startswith(_PREFIX + _OF_SCOPE)
+    if not is_of_scope or is_refused(outbox):
         return frozenset()
-    calls = json.loads(outbox["data"][KEY])
-    return frozenset(call["path"] for call in calls if call["call"] == "delete_scope")
+    try:
+        calls = json.loads(outbox["data"][KEY])
+        paths = [call["path"] for call in calls if call["call"] == "delete_scope"]
+        return frozenset(map(scopes.Scope.parse, paths))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return frozenset()
 
 
 def is_refused(outbox: Body) -> bool:

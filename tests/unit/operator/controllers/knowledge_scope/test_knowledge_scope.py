@@ -293,14 +293,40 @@ async def test_a_scope_that_is_declared_again_waits_for_the_deletion_in_the_outb
     assert fake.knowledge.scopes[PATH].read_only is True
 
 
-async def test_a_scope_that_waits_for_a_rejected_deletion_says_what_to_do() -> None:
+async def test_a_scope_does_not_wait_for_a_deletion_that_was_rejected_for_good() -> None:
     fake, key = await deleted_while_the_store_is_away()
     outbox_ref = ObjectRef("ConfigMap", key.namespace, key.name)
     fake.cluster.edit(outbox_ref, {"metadata": {"annotations": {"kais.io/refused": "no"}}})
+    fake.knowledge.away = False
+    fake.cluster.put(teams.scope(deletionPolicy="Delete", readOnly=True))
+    await settle(fake)
+    assert condition(fake, "Configured", REF)[0] == "True"
+    assert fake.knowledge.scopes[PATH].read_only is True
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        None,
+        {},
+        {"calls.json": "no JSON"},
+        {"calls.json": "[1]"},
+        {"calls.json": '[{"call": "delete_scope"}]'},
+        {"calls.json": '[{"call": "delete_scope", "path": 1}]'},
+        {"calls.json": '[{"call": "delete_scope", "path": "no path"}]'},
+        {"calls.json": "[" * 100_000},
+    ],
+)
+async def test_an_outbox_that_somebody_broke_holds_back_no_scope(
+    contents: dict[str, str] | None,
+) -> None:
+    fake, key = await deleted_while_the_store_is_away()
+    body = fake.cluster.read(ObjectRef("ConfigMap", key.namespace, key.name))
+    fake.cluster.put(body | {"data": contents})
+    fake.knowledge.away = False
     fake.cluster.put(teams.scope(deletionPolicy="Delete"))
     await settle(fake)
-    message = condition(fake, "Configured", REF)[2]
-    assert message.endswith("its annotation kais.io/refused says why; remove it to try again")
+    assert condition(fake, "Configured", REF)[0] == "True"
 
 
 async def test_a_scope_does_not_wait_for_the_deletion_of_another_path() -> None:

@@ -195,6 +195,51 @@ async def test_run_that_was_counted_before_its_cell_was_removed_counts_no_second
     assert status(fake, FORMATION)["totalCost"] == 3
 
 
+async def passes_until(
+    fake: FakeWorld, ref: ObjectRef, subject: ObjectRef, annotation: str
+) -> None:
+    """Reconcile a mission until an object has an annotation."""
+    for _ in range(10):
+        if annotation in fake.cluster.read(subject)["metadata"].get("annotations", {}):
+            return
+        await teams.pass_(fake, ref)
+    raise AssertionError(f"{subject} has no {annotation}")
+
+
+@pytest.mark.parametrize("removal", [{"boss": 1}, {"lead": 1}])
+async def test_run_whose_cell_is_replaced_between_count_and_mark_counts_once(
+    removal: dict[str, int],
+) -> None:
+    """By renaming its template, or by scaling down and up again."""
+    is_rename = "boss" in removal
+    work = teams.work("first") if is_rename else for_cell("first", "lead-1")
+    fake = await serving({"maxTotalCost": 10}, work, lead=1 if is_rename else 2)
+    await passes(fake, FIRST)
+    answer(fake, FIRST, "3")
+    await passes_until(fake, FIRST, LEADS[0 if is_rename else 1], labels.CELL_USAGE)
+    assert labels.USAGE_COUNTED not in fake.cluster.read(FIRST)["metadata"]["annotations"]
+    await scale(fake, **removal)
+    if not is_rename:
+        await scale(fake, lead=2)
+    await passes(fake, FIRST, 8)
+    await settle(fake)
+    assert labels.USAGE_COUNTED in fake.cluster.read(FIRST)["metadata"]["annotations"]
+    assert status(fake, FORMATION)["totalCost"] == 3
+
+
+async def test_run_counted_on_its_team_is_not_counted_on_the_cell_that_comes_back() -> None:
+    fake = await serving({"maxTotalCost": 10}, for_cell("first", "lead-1"))
+    await passes(fake, FIRST)
+    answer(fake, FIRST, "3")
+    await passes_until(fake, FIRST, FIRST, labels.OUTCOME)
+    await scale(fake, lead=1)
+    await passes_until(fake, FIRST, FORMATION, labels.REMOVED_USAGE)
+    await scale(fake, lead=2)
+    await passes(fake, FIRST, 8)
+    await settle(fake)
+    assert status(fake, FORMATION)["totalCost"] == 3
+
+
 def spend(fake: FakeWorld, ref: ObjectRef, cost: int, run_id: str) -> None:
     """Add a run to what a cell has cost, as the controller of missions does."""
     annotations = fake.cluster.read(ref)["metadata"].get("annotations", {})
