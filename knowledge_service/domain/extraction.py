@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from kais import facts as kais_facts
 from knowledge_client.models import Episode, Fact, Run
 from knowledge_service.domain import episode_parsing, repetition
+from knowledge_service.domain.facts import NewFact
 
 MOST_FACTS = 7
 _ENOUGH = 3
 _RECURS = 2
 _SENTENCE_CHARS = 600
+_IS_HELPED_BY = "is helped by"
+_HELPED = "' this helped: "
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,18 @@ def extract(
     ]
     selected = candidates[: min(limit, MOST_FACTS)]
     return Outcome(tuple(selected), _reason(len(episodes), len(selected), len(candidates)))
+
+
+def is_confirmed(earlier_content: str, new: NewFact) -> bool:
+    """Return whether an extracted fact confirms one with its subject and predicate.
+
+    The quoted message may differ, for example in an address. But that another change helped after a
+    failure is no evidence for the earlier change.
+    """
+    if new.predicate != _IS_HELPED_BY:
+        return True
+    changes = (text.partition(_HELPED)[2].casefold() for text in (earlier_content, new.content))
+    return len(set(changes)) == 1
 
 
 def _failed_checks(episodes: Sequence[Episode]) -> Iterable[ExtractedFact]:
@@ -149,27 +164,14 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[ExtractedFac
         yield ExtractedFact(
             kind=kais_facts.Kind.PATTERN,
             title=f"What helped after: {failure}"[:200],
-            content=_sentence(
-                f"After the failure '{_short(failure)}' this helped: {change.content}"
-            ),
-            subject=_key_of_help(failure, change.content),
-            predicate="is helped by",
+            content=_sentence(f"After the failure '{_short(failure)}{_HELPED}{change.content}"),
+            subject=_key(episode_parsing.normalise_message(failure)),
+            predicate=_IS_HELPED_BY,
             confidence=0.75,
             tags=("what-helped",),
             episodes=(last.seq, change.seq),
             quoted=_quoted(last, change),
         )
-
-
-def _key_of_help(failure: str, change: str) -> str:
-    """Return a key that another change after the same failure does not have.
-
-    A run that another change helped must not confirm this one. Numbers count in a change: they are
-    often what was changed.
-    """
-    half = kais_facts.LIMITS.key // 2
-    text = episode_parsing.collapse_whitespace(change).casefold()
-    return _key(f"{episode_parsing.normalise_message(failure)[:half]}: {text}")
 
 
 def _change(

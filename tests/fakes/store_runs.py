@@ -20,7 +20,7 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
-from knowledge_service.domain import redaction, run_reports, run_statistics
+from knowledge_service.domain import extraction, redaction, run_reports, run_statistics
 from knowledge_service.domain.access_control import (
     View,
     realm_of,
@@ -419,6 +419,7 @@ class Runs(Facts):
             row.fact
             for row in self._scope(fact.scope).rows
             if fact.key_hash and row.key_hash == fact.key_hash
+            if extraction.is_confirmed(row.fact.content, fact)
         ]
         live = next((item for item in rows if item.lifecycle == "live"), None)
         if live:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn
+from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn, ReasonIn
 from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
@@ -42,24 +42,54 @@ async def test_what_others_remembered_is_no_reason_to_learn_less(
     ]
 
 
-async def test_another_change_that_helped_is_stored_and_confirms_no_other(
+async def helped_by(
+    connect: Connect, store: Store, run_id: str, change: str, failure: str = "refused by db"
+) -> tuple[str, ...]:
+    """Extract from a run that succeeded after a change; return the ids of the facts."""
+    operator = connect("operator")
+    await operator.put_run(run_id, run_in())
+    episodes = (
+        EpisodeIn(attempt=1, type="error", content=f"connection {failure}"),
+        EpisodeIn(attempt=2, type="decision", content=change),
+    )
+    await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=episodes))
+    await operator.put_run(run_id, run_in(outcome="Succeeded"))
+    await operator.start_extraction(ExtractionIn(run_id=run_id))
+    return job.run_extraction(store, RunKey("realm:demo", run_id)).facts
+
+
+async def test_another_change_that_helped_supersedes_the_earlier_one_and_confirms_it_not(
     connect: Connect, store: Store
 ) -> None:
-    operator = connect("operator")
-    facts = []
-    for run_id, change in (("r1", "restarted db"), ("r2", "allowed 500 connections")):
-        await operator.put_run(run_id, run_in())
-        episodes = (
-            EpisodeIn(attempt=1, type="error", content="connection refused by db"),
-            EpisodeIn(attempt=2, type="decision", content=change),
-        )
-        await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=episodes))
-        await operator.put_run(run_id, run_in(outcome="Succeeded"))
-        await operator.start_extraction(ExtractionIn(run_id=run_id))
-        (fact_id,) = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
-        facts.append(await operator.get_fact(fact_id))
-    assert [fact.content for fact in facts] == [
-        "After the failure 'connection refused by db' this helped: restarted db",
-        "After the failure 'connection refused by db' this helped: allowed 500 connections",
+    (first,) = await helped_by(connect, store, "r1", "restarted db")
+    (second,) = await helped_by(connect, store, "r2", "allowed 500 connections")
+    (third,) = await helped_by(connect, store, "r3", "allowed 300 connections")
+    facts = [await connect("operator").get_fact(fact_id) for fact_id in (first, second, third)]
+    assert [(fact.lifecycle, fact.content) for fact in facts] == [
+        ("superseded", "After the failure 'connection refused by db' this helped: restarted db"),
+        (
+            "superseded",
+            "After the failure 'connection refused by db' this helped: allowed 500 connections",
+        ),
+        (
+            "live",
+            "After the failure 'connection refused by db' this helped: allowed 300 connections",
+        ),
     ]
-    assert await operator.get_fact(facts[0].id) == facts[0]
+
+
+async def test_the_same_change_after_the_same_failure_confirms_the_fact(
+    connect: Connect, store: Store
+) -> None:
+    first = await helped_by(connect, store, "r1", "restarted db", "to 10.0.0.4 refused")
+    assert await helped_by(connect, store, "r2", "Restarted db", "to 10.0.0.7 refused") == first
+
+
+async def test_only_the_change_that_was_retracted_is_left_out(
+    connect: Connect, store: Store
+) -> None:
+    (first,) = await helped_by(connect, store, "r1", "restarted db", "to 10.0.0.4 refused")
+    await connect("keeper").retract(first, ReasonIn(reason="it did not help"))
+    assert await helped_by(connect, store, "r2", "restarted db", "to 10.0.0.7 refused") == ()
+    assert len(await helped_by(connect, store, "r3", "allowed 500 connections")) == 1
+    assert await helped_by(connect, store, "r4", "restarted db", "to 10.0.0.7 refused") == ()

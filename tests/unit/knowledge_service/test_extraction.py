@@ -114,17 +114,6 @@ def test_change_before_a_success_becomes_a_pattern() -> None:
     assert contents(episodes, "Failed") == []
 
 
-def test_another_change_after_the_same_failure_is_another_fact() -> None:
-    def key(change: str, failure: str = "pid 12 was refused by db") -> tuple[str, str]:
-        episodes = record(("error", failure), ("decision", change, {"attempt": 2}))
-        (fact,) = extraction.extract(run("Succeeded"), episodes, {}).facts
-        return fact.subject, fact.predicate
-
-    assert key("restart db") != key("allow 500 connections") != key("allow 300 connections")
-    assert key("Restart  db") == key("restart db", failure="pid 4711 was refused by db")
-    assert key("restart db", failure="x" * 900) != key("wait", failure="x" * 900)
-
-
 def test_feedback_of_a_review_counts_as_the_change() -> None:
     episodes = record(
         ("check", "check report failed: no title"),

@@ -12,6 +12,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from knowledge_client.models import Extraction
+from knowledge_service.domain import extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import NotFound, PreviouslyRetracted, QuotaExceeded
@@ -44,7 +45,7 @@ _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   AND e.error_signature IN (SELECT value FROM json_each(?))
   GROUP BY e.error_signature"""
 _BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
-  AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
+  AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id"""
 _EXISTS = "SELECT 1 FROM fact WHERE id = ?"
 _SCOPE_OF = "SELECT scope FROM run WHERE realm_no = ? AND run_id = ?"
 
@@ -235,13 +236,15 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
         QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = base.ensure_scope(tx, fact.scope, actor.name)
-    existing = tx.fetch_first(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     uow = SqliteUnitOfWork(tx)
-    if existing:
-        if existing[1] != "live":
+    for fact_id, lifecycle in tx.fetch_all(_BY_KEY, (scope_no, fact.key_hash)):
+        existing = unit_of_work.require_fact(uow, fact_id)
+        if not extraction.is_confirmed(existing.content, fact):
+            continue
+        if lifecycle != "live":
             raise PreviouslyRetracted(f"the fact with this key was retracted in {fact.scope}")
-        store_fact.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
-        return str(existing[0])
+        store_fact.confirm_equal(uow, existing, fact, actor)
+        return existing.id
     return store_fact.store_or_confirm_fact(uow, fact, actor).fact_id
 
 
