@@ -68,7 +68,8 @@ def _raise_if_final(
     failure: ResponseError, operation: str, params: Mapping[str, str], obstacle: str | None
 ) -> None:
     """Raise a failure unless it means that the container has not started, and may start."""
-    if failure.status_code != _NO_LOG:
+    is_gone = failure.status_code == httpx.codes.NOT_FOUND and obstacle is not None
+    if failure.status_code != _NO_LOG and not is_gone:
         raise failure
     if "previous" in params:
         raise errors.NoPreviousLog(f"{operation}: {failure}") from failure

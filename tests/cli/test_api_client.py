@@ -240,6 +240,18 @@ def test_a_followed_container_that_cannot_start_says_why(server, cluster, pod, r
     )
 
 
+def test_a_followed_container_whose_pod_is_deleted_before_it_starts_has_not_started(
+    server, cluster
+):
+    gone = (404, '{"message": "pods \\"x\\" not found"}')
+    server.answers = [NO_LOG_YET, (200, '{"items": []}'), gone]
+    with pytest.raises(errors.NotStarted) as caught:
+        follow(cluster)
+    assert str(caught.value) == (
+        'read the log of check in Pod/demo/x: pods "x" not found; the pod was deleted'
+    )
+
+
 def test_a_watch_begins_with_the_deletion_of_what_the_caller_has_read(server, cluster):
     target = Target("Mission", "demo", "x")
     server.answers = [LISTED, FORBIDDEN]
