@@ -1,6 +1,7 @@
 """Speaks A2A to a peer: its card is untrusted, its answers are bounded, no redirect is followed.
 
-An answer may be any JSON. The SDK and protobuf raise one of `_NOT_A2A` for what is no A2A.
+An answer may be any JSON. The SDK and protobuf raise one of `_NOT_A2A` for what is no A2A. They are
+caught only around what reads an answer; anywhere else they are defects of the runtime.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -132,11 +133,6 @@ class A2APeers:
                 return await call.run(sent, cell, calls)
         except TimeoutError as exc:
             raise PeerUnavailable(f"gave no answer within {PEER_S:.0f} s") from exc
-        except _NOT_A2A as exc:
-            _log.debug("the answer of peer %s", cell, exc_info=True)
-            raise PeerUnavailable(
-                f"answers with something else than A2A 1.0 ({type(exc).__name__})"
-            ) from exc
 
 
 @dataclass(frozen=True)
@@ -170,14 +166,8 @@ class _WaitingCalls:
 
     async def report(self, task: Task) -> bool:
         """Report the calls of a task; return whether the peer waits for a person to decide."""
-        reported = MessageToDict(task.metadata).get(a2a.APPROVALS_KEY)
-        values = reported if isinstance(reported, list) else []
-        parsed = [approvals.parse_call(call) for call in values[-approvals.MAX_APPROVALS :]]
-        calls = tuple(
-            replace(call, cell=call.cell or self._cell)
-            for call in parsed
-            if call is not None and approvals.is_of(call)
-        )
+        with _reading_answer():
+            calls = _reported_calls(task, self._cell)
         if self._peer_approvals is not None and calls != self._reported:
             self._peer_approvals.save(self._message, calls)
             self._reported = calls
@@ -248,26 +238,33 @@ class _Call:
             calls.drop()
             await self._cancel(client, task.id, cell)
             raise
-        return _answer(task)
+        with _reading_answer():
+            return _answer(task)
 
     def _count(self, task: Task, cell: str) -> None:
-        """Report the usage of a task if it has changed; what a report leaves out stays."""
-        metadata = a2a.whole_numbers(MessageToDict(task.metadata))
-        self._own = _usage(metadata.get(a2a.USAGE_KEY)) or self._own
-        self._asked = _asked_usages(metadata.get(a2a.PEER_USAGE_KEY), cell) or self._asked
-        usages = _bounded(cell, self._own, self._asked)
+        """Report the usage of a task if it has changed.
+
+        A task without usage of the peer itself keeps the one of before, and so does a task that
+        names no cell with usage. A cell that is missing beside others is dropped.
+        """
+        with _reading_answer():
+            metadata = a2a.whole_numbers(MessageToDict(task.metadata))
+            self._own = _usage(metadata.get(a2a.USAGE_KEY)) or self._own
+            self._asked = _asked_usages(metadata.get(a2a.PEER_USAGE_KEY), cell) or self._asked
+            usages = _bounded(cell, self._own, self._asked)
         if usages != self._reported:
             self._report(usages)
             self._reported = usages
 
     async def _cancel(self, client: Client, task: str, cell: str) -> None:
         with contextlib.suppress(
-            TimeoutError, PeerUnavailable, A2AError, httpx.HTTPError, AgentError, *_NOT_A2A
+            TimeoutError, PeerUnavailable, A2AError, httpx.HTTPError, AgentError
         ):
             async with asyncio.timeout(5):
                 with contextlib.suppress(ToolError):  # the ticket of before may still serve
                     await self._renew()
-                canceled = await client.cancel_task(CancelTaskRequest(id=task))
+                with _reading_answer():
+                    canceled = await client.cancel_task(CancelTaskRequest(id=task))
                 self._count(canceled, cell)
 
     async def _renew(self) -> None:
@@ -281,7 +278,8 @@ class _Call:
         started_s, wait_s = now_s(), POLL_S
         while True:
             try:
-                return await call()
+                with _reading_answer():
+                    return await call()
             except (A2AError, httpx.HTTPError) as exc:
                 delay_s = min(RETRY_S, max(wait_s, _requested_s(exc)))
                 is_late = (
@@ -292,6 +290,18 @@ class _Call:
             await asyncio.sleep(delay_s)
             await self._renew()
             wait_s *= 2
+
+
+@contextlib.contextmanager
+def _reading_answer() -> Iterator[None]:
+    """Turn what the SDK and protobuf raise for an answer that is no A2A into `PeerUnavailable`."""
+    try:
+        yield
+    except _NOT_A2A as exc:
+        _log.debug("an answer of a peer", exc_info=True)
+        raise PeerUnavailable(
+            f"answers with something else than A2A 1.0 ({type(exc).__name__})"
+        ) from exc
 
 
 async def _send(client: Client, request: SendMessageRequest) -> Task | PeerAnswer:
@@ -343,6 +353,18 @@ def _failure(task: Task) -> AgentFailure:
         return AgentFailure(FailureClass.TOOL_FAILED, text)
 
 
+def _reported_calls(task: Task, cell: str) -> tuple[CallApproval, ...]:
+    """Return the tool calls that a task of a cell reports, each with the cell that makes it."""
+    reported = MessageToDict(task.metadata).get(a2a.APPROVALS_KEY)
+    values = reported if isinstance(reported, list) else []
+    parsed = [approvals.parse_call(call) for call in values[-approvals.MAX_APPROVALS :]]
+    return tuple(
+        replace(call, cell=call.cell or cell)
+        for call in parsed
+        if call is not None and approvals.is_of(call)
+    )
+
+
 def _usage(value: Any) -> AgentUsage | None:
     with contextlib.suppress(ValueError, ArithmeticError, TypeError, AttributeError):
         return None if value is None else agent_results.parse_usage(value)
@@ -370,8 +392,17 @@ def _bounded(
 
 
 def _sum(usage: AgentUsage, other: AgentUsage) -> AgentUsage:
-    """Add a usage, unless the sum were more than a usage can be."""
-    return _usage(agent_results.dump_usage(usage + other)) or usage
+    """Add two usages up; a figure that is more than a usage can be becomes the most it can be."""
+    total = usage + other
+    return replace(
+        total,
+        input_tokens=min(total.input_tokens, agent_results.MAX_COUNT),
+        output_tokens=min(total.output_tokens, agent_results.MAX_COUNT),
+        turns=min(total.turns, agent_results.MAX_COUNT),
+        tool_calls=min(total.tool_calls, agent_results.MAX_COUNT),
+        cost=min(total.cost, agent_results.MAX_COST),
+        estimated_cost=min(total.estimated_cost, agent_results.MAX_COST),
+    )
 
 
 def _response(error: Exception) -> httpx.Response | None:

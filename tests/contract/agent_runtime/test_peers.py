@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.client import Client
+from a2a.helpers.proto_helpers import get_message_text
 from a2a.types import CancelTaskRequest, GetTaskRequest, Task, TaskState
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
@@ -22,7 +23,8 @@ from starlette.routing import Route
 
 from agent_runtime.service import card, task_store
 from agent_runtime.tools import peer_client, peers
-from kais import a2a, names, topology_files
+from kais import a2a, approvals, names, topology_files
+from kais.approvals import CallApproval
 from kais.topology import RouteRule, Routing
 from tests.agent_attempts import cell_spec, system_text, user_text
 from tests.agent_services import (
@@ -341,6 +343,65 @@ async def test_a_card_that_cannot_be_used_ends_the_question_and_not_the_task(
     assert error.startswith(f'peer-unavailable: <peer name="critic-0">{text}')
 
 
+class DefectiveKnowledge(Knowledge):
+    """A knowledge service that the runtime fails to call."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/peers:ticket":
+            raise TypeError("a defect of the runtime")
+        return await super().handle_async_request(request)
+
+
+async def test_a_defect_of_the_runtime_is_not_blamed_on_the_peer(tmp_path: Path) -> None:
+    world = lead(tmp_path / "lead", Network(), DefectiveKnowledge())
+    task = await work(world)
+    assert task.status.state == TaskState.TASK_STATE_FAILED
+    text = "interrupted: the agent runtime failed with TypeError; its log has the details"
+    assert get_message_text(task.status.message) == text
+
+
+@pytest.mark.parametrize("place", ["report", "save", "changed"])
+async def test_a_defect_while_a_peer_answers_reaches_the_caller(place: str) -> None:
+    def defect_in(name: str) -> None:
+        if name == place:
+            raise TypeError("a defect of the runtime")
+
+    async def changed() -> None:
+        defect_in("changed")
+
+    async def tickets() -> str:
+        return "ticket"
+
+    arguments = "{}"
+    call = CallApproval(
+        call="c-1",
+        tool="write_file",
+        arguments=arguments,
+        sha256=approvals.hash_of(arguments),
+        requested_at="2026-01-01T00:00:00Z",
+        expires_at="2026-01-02T00:00:00Z",
+        outcome="approved",
+    )
+    reported = {a2a.USAGE_KEY: {"turns": 1}, a2a.APPROVALS_KEY: [call.dump()]}
+    endpoint = answering(completed(f'"metadata": {json.dumps(reported)}'))
+    async with serving(server("/rpc", endpoint)) as url:
+        asking = peer_client.A2APeers(
+            lambda _: url,
+            context="run-1",
+            peer_approvals=peer_client.PeerApprovals(
+                save=lambda *_: defect_in("save"), changed=changed
+            ),
+        )
+        with pytest.raises(TypeError, match="a defect of the runtime"):
+            await asking.ask(
+                "critic-0",
+                "Why?",
+                message="m",
+                tickets=tickets,
+                report=lambda _: defect_in("report"),
+            )
+
+
 def test_peers_are_read_from_the_rule_if_there_is_no_list(tmp_path: Path) -> None:
     routing = Routing(RouteRule.ROUTES, (("lead", 1), ("critic", 2)), {"lead": ("critic",)})
     (tmp_path / "topology.json").write_text(topology_files.rule_text(routing))
@@ -421,6 +482,19 @@ async def test_a_report_of_many_cells_counts_whole_and_names_few(tmp_path: Path,
     assert sum(Decimal(usage["cost"]) for usage in peers.values()) == Decimal("1.5")
     assert len(peers) == (64 if name == "c{}-0" else 1)
     assert all(names.is_dns_label(cell) for cell in peers)
+
+
+async def test_usages_of_cells_that_exceed_what_can_be_counted_count_as_the_most_there_is(
+    tmp_path: Path,
+) -> None:
+    half = {"turns": 1, "cost": "600000000"}
+    usage = json.dumps({a2a.USAGE_KEY: half, a2a.PEER_USAGE_KEY: {"no name": half}})
+    answers = answering(completed(f'"metadata": {usage}'))
+    async with serving(server("/rpc", answers)) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        task = await work(world)
+    [counted] = metadata(task)[a2a.PEER_USAGE_KEY].values()
+    assert (counted["turns"], counted["cost"]) == (2, "1000000000")
 
 
 async def test_a_peer_that_names_other_cells_each_time_fills_no_state(tmp_path: Path) -> None:
