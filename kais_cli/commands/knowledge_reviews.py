@@ -59,7 +59,8 @@ def approve(  # noqa: PLR0913 (one argument per option)
     """Approve a fact, so that agents cannot replace it.
 
     Clears its flags. With --content, --title or --tag, approves a successor instead and closes the
-    promoted copies of the fact.
+    promoted copies of the fact. Without --content, the successor keeps the links of the fact and
+    may be promoted again.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_client.models import ApprovalResult, ApproveIn, Fact
+from knowledge_client.models import ApprovalResult, ApproveIn, Fact, Revised
 from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import UNREVIEWED
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import Conflict
-from knowledge_service.fact_transactions import close_with_copies, names, store_fact
+from knowledge_service.fact_transactions import close_with_copies, names, revise, store_fact
 from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import ActionContext
 
@@ -19,41 +20,36 @@ def approve_fact(
 ) -> ApprovalResult:
     """Approve a live fact; with another text, title or tags, approve a successor instead.
 
+    With only another title or other tags, the successor is a revision: it takes over the links.
     A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
     person's approval removes the flags; an approval by the service's own accounts does not.
 
     Raises:
         NotFound: no such fact.
-        Conflict: the fact is not live, is approved already, or the edits change nothing.
+        Conflict: the fact is not live, is approved already, or the edits change nothing; or its
+            text stays and it is no longer valid.
     """
     uow.begin()
     fact = _require_reviewable(uow, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
         _approve(uow, fact, context)
         return ApprovalResult(fact=require_fact(uow, fact_id))
-    changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     new = domain.edited_successor(fact, edits, context.actor.name)
     if not domain.is_edited(fact, new):
         raise Conflict(f"the edits of fact {fact_id} change nothing; approve it as it is")
+    changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     _record_review(uow, fact, context, "approved", {}, edits=changes)
-    close_with_copies.close_fact(
-        uow, fact, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
-    )
-    withdrawal = close_with_copies.withdraw_copies(
-        uow, fact_id, context, cause="corrected", valid_until_us=uow.at_us
-    )
-    stored = store_fact.store_edited(uow, new, fact, context.actor)
-    store_fact.link_facts(
-        uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=context.actor
-    )
-    names.pass_on_aliases(uow, fact, new, stored.fact_id, context.actor)
-    successor = require_fact(uow, stored.fact_id)
-    _approve(uow, successor, context)
+    if new.content_hash == domain.hash_of_fact(fact):
+        values = {"title": new.title, "content": new.content, "tags": new.tags}
+        revised = revise.revise_within_operation(uow, fact_id, values, context)
+    else:
+        revised = _replace_text(uow, fact, new, context)
+    _approve(uow, require_fact(uow, revised.successor_id), context)
     return ApprovalResult(
-        fact=require_fact(uow, stored.fact_id),
+        fact=require_fact(uow, revised.successor_id),
         replaced=fact_id,
-        copies_retracted=withdrawal.retracted,
-        copies_flagged=withdrawal.flagged,
+        copies_retracted=revised.copies_retracted,
+        copies_flagged=revised.copies_flagged,
     )
 
 
@@ -75,6 +71,27 @@ def reject_fact(uow: FactUnitOfWork, fact_id: str, context: ActionContext) -> Fa
         uow, fact_id, context, cause="rejected", valid_until_us=uow.at_us
     )
     return require_fact(uow, fact_id)
+
+
+def _replace_text(uow: FactUnitOfWork, fact: Fact, new: NewFact, context: ActionContext) -> Revised:
+    """Replace a fact by one with another text, which does not take over its links."""
+    close_with_copies.close_fact(
+        uow, fact, "superseded", context.reason, context.actor, valid_until_us=uow.at_us
+    )
+    withdrawal = close_with_copies.withdraw_copies(
+        uow, fact.id, context, cause="corrected", valid_until_us=uow.at_us
+    )
+    stored = store_fact.store_within_transaction(uow, new, context.actor)
+    store_fact.link_facts(
+        uow, stored.fact_id, fact.id, "supersedes", scope=fact.scope, actor=context.actor
+    )
+    names.pass_on_aliases(uow, fact, new, stored.fact_id, context.actor)
+    return Revised(
+        fact_id=fact.id,
+        successor_id=stored.fact_id,
+        copies_retracted=withdrawal.retracted,
+        copies_flagged=withdrawal.flagged,
+    )
 
 
 def _approve(uow: FactUnitOfWork, fact: Fact, context: ActionContext) -> None:

@@ -54,16 +54,6 @@ def store_within_transaction(uow: FactUnitOfWork, new: NewFact, actor: Actor) ->
     return stored
 
 
-def store_edited(uow: FactUnitOfWork, new: NewFact, old: Fact, actor: Actor) -> Remembered:
-    """Store the successor by which a reviewer replaces a fact that was just closed.
-
-    If it has the same text, the reviewer has replaced only title or tags, and not the text.
-    """
-    if new.content_hash == facts.hash_of_fact(old):
-        return _create(uow, new, actor)
-    return store_within_transaction(uow, new, actor)
-
-
 def store_successor(
     uow: FactUnitOfWork, new: NewFact, old: Fact, actor: Actor, *, root: str
 ) -> str:

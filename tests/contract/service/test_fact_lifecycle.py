@@ -15,6 +15,11 @@ from knowledge_client.models import (
     ConfirmIn,
     CorrectIn,
     FactIn,
+    GraphEntitiesIn,
+    GraphEntityIn,
+    GraphNamesIn,
+    GraphRelationIn,
+    GraphRelationsIn,
     ReasonIn,
     RecallIn,
     Ref,
@@ -29,6 +34,7 @@ from tests.knowledge_builders import LEAD, OPERATOR, TEAM
 
 REASON = ReasonIn(reason="because")
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+OTHER_TITLE_OR_TAGS: list[dict[str, Any]] = [{"title": "Weather"}, {"tags": ("sky",)}]
 
 CHANGES: dict[str, Callable[[AsyncKnowledgeClient, str], Awaitable[object]]] = {
     "retract": lambda client, fact_id: client.retract(fact_id, REASON),
@@ -40,6 +46,25 @@ CHANGES: dict[str, Callable[[AsyncKnowledgeClient, str], Awaitable[object]]] = {
 async def told(connect: Connect, content: str = "rain", **fields: Any) -> str:
     fact = FactIn(content=content, scope=fields.pop("scope", TEAM), **fields)
     return (await connect("operator").remember(fact)).fact_id
+
+
+async def create_pier(connect: Connect) -> str:
+    """Create the entity `pier` with an observation and a relation; return the id of its fact."""
+    operator = connect("operator")
+    pier = GraphEntityIn(name="pier", entity_type="place", observations=("it is long",))
+    quay = GraphEntityIn(name="quay", entity_type="place")
+    await operator.create_entities(GraphEntitiesIn(scope=TEAM, entities=(pier, quay)))
+    relation = GraphRelationIn(from_="pier", to="quay", relation_type="nears")
+    await operator.create_relations(GraphRelationsIn(relations=(relation,)))
+    return (await operator.get_fact("alias:entity:pier")).id
+
+
+async def read_pier(connect: Connect) -> tuple[tuple[str, ...], list[tuple[str, str, str]]]:
+    """Return the observations and the relations of the entity `pier`."""
+    graph = await connect("operator").open_entities(GraphNamesIn(names=("pier", "quay")))
+    (pier,) = [entity for entity in graph.entities if entity.name == "pier"]
+    relations = [(each.from_, each.relation_type, each.to) for each in graph.relations]
+    return pier.observations, relations
 
 
 class TestVerbs:
@@ -70,7 +95,7 @@ class TestVerbs:
             await client.history(fact_id)
 
     @pytest.mark.parametrize("review", ["draft", "none"])
-    @pytest.mark.parametrize("edits", [{"title": "Weather"}, {"tags": ("sky",)}])
+    @pytest.mark.parametrize("edits", OTHER_TITLE_OR_TAGS)
     async def test_approval_with_another_title_or_tags_changes_these_and_approves(
         self, connect: Connect, review: str, edits: dict[str, Any]
     ) -> None:
@@ -84,6 +109,50 @@ class TestVerbs:
         assert (await keeper.get_fact(fact_id)).lifecycle == "superseded"
         repeated = await connect("team").remember(FactIn(content="rain", scope=TEAM))
         assert (repeated.status, repeated.fact_id) == ("confirmed", fact.id)
+
+    @pytest.mark.parametrize("edits", OTHER_TITLE_OR_TAGS)
+    async def test_entity_approved_with_another_title_or_tags_keeps_what_is_linked_to_it(
+        self, connect: Connect, edits: dict[str, Any]
+    ) -> None:
+        keeper, fact_id = connect("keeper"), await create_pier(connect)
+        linked = await read_pier(connect)
+        assert linked == (("it is long",), [("pier", "nears", "quay")])
+        approved = (await keeper.approve(fact_id, ApproveIn(reason="read", **edits))).fact
+        assert (await keeper.get_fact("alias:entity:pier")).id == approved.id
+        assert await read_pier(connect) == linked
+
+    @pytest.mark.parametrize("edits", OTHER_TITLE_OR_TAGS)
+    async def test_statement_approved_with_another_title_or_tags_is_promoted_again(
+        self, connect: Connect, edits: dict[str, Any]
+    ) -> None:
+        keeper, fact_id = connect("keeper"), await told(connect, title="Whether")
+        copied = await keeper.promote(fact_id, REASON)
+        approval = await keeper.approve(fact_id, ApproveIn(reason="read", **edits))
+        assert approval.copies_retracted == (copied.copy_id,)
+        copy = await keeper.get_fact(copied.copy_id)
+        assert (copy.lifecycle, copy.closed_reason) == (
+            "superseded",
+            "the fact that it was copied from was superseded",
+        )
+        repeated = await keeper.promote(approval.fact.id, REASON)
+        assert repeated.status == "created"
+        equal = await connect("operator").remember(FactIn(content="rain", scope=copied.scope))
+        assert (equal.status, equal.fact_id) == ("confirmed", repeated.copy_id)
+
+    @pytest.mark.parametrize("version", ["original", "successor"])
+    async def test_undo_of_an_approval_with_other_tags_returns_links_and_copies_to_the_original(
+        self, connect: Connect, version: str
+    ) -> None:
+        keeper, fact_id = connect("keeper"), await create_pier(connect)
+        linked = await read_pier(connect)
+        copy = (await keeper.promote(fact_id, REASON)).copy_id
+        edits = ApproveIn(reason="read", tags=("checked",))
+        approved = (await keeper.approve(fact_id, edits)).fact.id
+        await keeper.undo(fact_id if version == "original" else approved, REASON)
+        fact = await keeper.get_fact("alias:entity:pier")
+        assert (fact.id, fact.lifecycle, fact.review) == (fact_id, "live", "none")
+        assert await read_pier(connect) == linked
+        assert (await keeper.get_fact(copy)).lifecycle == "live"
 
     async def test_approval_with_another_title_is_undone_as_a_whole(self, connect: Connect) -> None:
         keeper = connect("keeper")
