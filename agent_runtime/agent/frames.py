@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pydantic_ai import framing
 
 from agent_runtime import prompt
+from agent_runtime.agent.reporting import encodable
 
 
 class PydanticFraming:
@@ -29,14 +30,8 @@ class PydanticFraming:
 
     def wrap(self, tag: str, body: str, attributes: Mapping[str, str | None]) -> str:
         """Return the body in its frame."""
-        return framing.wrap(self._tags[tag], _encodable(body), **_encodable_values(attributes))
+        return framing.wrap(self._tags[tag], encodable(body), **_encodable_values(attributes))
 
 
 def _encodable_values(attributes: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {
-        name: None if value is None else _encodable(value) for name, value in attributes.items()
-    }
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return {name: None if value is None else encodable(value) for name, value in attributes.items()}

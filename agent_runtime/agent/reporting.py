@@ -17,7 +17,7 @@ def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> mess
     for part in response.parts:
         match part:
             case messages.TextPart() | messages.ThinkingPart():
-                parts.append(replace(part, content=mask(_encodable(part.content))))
+                parts.append(replace(part, content=mask(encodable(part.content))))
             case messages.ToolCallPart():
                 parts.append(_masked_call(part, mask))
             case _:
@@ -27,8 +27,8 @@ def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> mess
 
 def _masked_call(call: messages.ToolCallPart, mask: Callable[[str], str]) -> messages.ToolCallPart:
     if isinstance(call.args, str):
-        call = replace(call, args=_encodable(call.args))
-    name, args = _encodable(call.tool_name), mask(_json_arguments(call))
+        call = replace(call, args=encodable(call.args))
+    name, args = encodable(call.tool_name), mask(_json_arguments(call))
     return replace(call, tool_name=name, args=args)
 
 
@@ -46,7 +46,7 @@ def _json_arguments(call: messages.ToolCallPart) -> str:
     return text
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Replace what JSON may contain and UTF-8 may not: halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
