@@ -43,7 +43,8 @@ def write(
 
 def _no_pods(session: Session, mission: str, attempt: int | None) -> errors.Refused:
     """Return the error for an attempt without pods, with where else to look."""
-    subject, cell = f"Mission/{session.namespace}/{mission}", service_cell.find(session, mission)
+    subject = f"Mission/{session.namespace}/{mission}"
+    cell = service_cell.find_by_name(session, mission)
     if cell is not None:
         command = service_cell.logs_command(cell, session.namespace)
         return errors.Refused(

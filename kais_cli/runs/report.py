@@ -202,7 +202,7 @@ def _logs_line(session: Session, state: RunState) -> str:
     if mission is None or not mission.status.message or state.outcome not in _WITH_LOGS:
         return ""
     name, namespace = mission.metadata.name, mission.metadata.namespace
-    cell = service_cell.find(session, name)
+    cell = service_cell.find(session, mission)
     if cell is not None:
         return f"logs: {service_cell.logs_command(cell, namespace)}\n"
     return f"logs: kais mission logs {name} -n {namespace}\n"

@@ -13,10 +13,21 @@ from kais.errors import InvalidResource
 from kais_cli import errors
 
 if TYPE_CHECKING:
+    from kais.resources.mission import Mission
     from kais_cli.session import Session
 
 
-def find(session: Session, mission: str) -> str | None:
+def find_by_name(session: Session, mission: str) -> str | None:
+    """Read a mission and do the same as `find`; None also if it is gone or may not be read."""
+    from kais.resources.mission import Mission  # noqa: PLC0415 (only for missions without logs)
+
+    with contextlib.suppress(errors.CliError, InvalidResource):
+        body = session.cluster.get("Mission", session.namespace, mission)
+        return find(session, Mission.from_dict(body)) if body is not None else None
+    return None
+
+
+def find(session: Session, mission: Mission) -> str | None:
     """Return the name of a mission's entry cell if it is in mode Service.
 
     None also if one of the objects is gone, not valid, or the user may not read it.
@@ -37,16 +48,12 @@ def logs_command(cell: str, namespace: str) -> str:
     return f"kais cell logs {cell} -n {namespace}"
 
 
-def _entry_cell_name(session: Session, mission: str) -> str | None:
+def _entry_cell_name(session: Session, mission: Mission) -> str | None:
     """Return the name of the cell that gets the objective; None if an object is missing."""
     from kais import topology  # noqa: PLC0415 (see above)
     from kais.resources.formation import Formation  # noqa: PLC0415 (see above)
-    from kais.resources.mission import Mission  # noqa: PLC0415 (see above)
 
-    body = session.cluster.get("Mission", session.namespace, mission)
-    if body is None:
-        return None
-    spec = Mission.from_dict(body).spec
+    spec = mission.spec
     if spec.formation_ref is None:
         return spec.cell_ref
     body = session.cluster.get("Formation", session.namespace, spec.formation_ref)
