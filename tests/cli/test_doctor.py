@@ -443,28 +443,36 @@ def test_user_who_may_only_read_is_not_asked_for_the_role_view(terminal, cluster
     assert "--clusterrole=view" not in terminal.out
 
 
-def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster, monkeypatch):
+def fail_list(cluster, monkeypatch, failing_kind, failure):
+    """Let lists of one kind fail."""
     real = cluster.list
 
     def listing(kind, *arguments, **options):
-        if kind == "CustomResourceDefinition":
-            raise errors.Refused("list customresourcedefinitions: forbidden")
+        if kind == failing_kind:
+            raise failure
         return real(kind, *arguments, **options)
 
     monkeypatch.setattr(cluster, "list", listing)
+
+
+def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster, monkeypatch):
+    fail_list(
+        cluster,
+        monkeypatch,
+        "CustomResourceDefinition",
+        errors.Refused("list customresourcedefinitions: forbidden"),
+    )
     assert broken(terminal, "warning  kinds     not checked: list customresourcedefin") == 0
     assert "→ request the right to read it" in terminal.out
 
 
 def test_advice_for_a_kind_that_is_not_served_is_to_install_it(terminal, cluster, monkeypatch):
-    real = cluster.list
-
-    def listing(kind, *arguments, **options):
-        if kind == "CustomResourceDefinition":
-            raise errors.UnknownKind("list missions: the cluster does not know this kind")
-        return real(kind, *arguments, **options)
-
-    monkeypatch.setattr(cluster, "list", listing)
+    fail_list(
+        cluster,
+        monkeypatch,
+        "CustomResourceDefinition",
+        errors.UnknownKind("list missions: the cluster does not know this kind"),
+    )
     assert broken(terminal, "warning  kinds     not checked: list missions: the cluster") == 0
     assert "→ helm upgrade --install kais-crds" in terminal.out
     assert "request the right" not in terminal.out
@@ -477,14 +485,8 @@ def test_advice_for_a_kind_that_is_not_served_is_to_install_it(terminal, cluster
 def test_a_request_that_fails_is_a_finding_and_the_rest_is_checked(
     terminal, cluster, monkeypatch, kind, subject
 ):
-    real, message = cluster.list, "the API server answers 504; try again later"
-
-    def listing(listed, *arguments, **options):
-        if listed == kind:
-            raise errors.Unreachable(message)
-        return real(listed, *arguments, **options)
-
-    monkeypatch.setattr(cluster, "list", listing)
+    message = "the API server answers 504; try again later"
+    fail_list(cluster, monkeypatch, kind, errors.Unreachable(message))
     status = broken(terminal, f"failed   {subject:<9} not checked: {message}\n")
     assert status == ExitStatus.FAILED
     assert "→ run kais doctor again" in terminal.out
@@ -495,14 +497,12 @@ def test_a_request_that_fails_is_a_finding_and_the_rest_is_checked(
 def test_an_object_that_nests_too_deeply_is_one_finding_and_the_rest_is_checked(
     terminal, cluster, monkeypatch
 ):
-    real = cluster.list
-
-    def listing(kind, *arguments, **options):
-        if kind == "Blueprint":
-            raise errors.TooDeep("list blueprints in demo: an object nests too deeply to be read")
-        return real(kind, *arguments, **options)
-
-    monkeypatch.setattr(cluster, "list", listing)
+    fail_list(
+        cluster,
+        monkeypatch,
+        "Blueprint",
+        errors.TooDeep("list blueprints in demo: an object nests too deeply to be read"),
+    )
     assert broken(terminal, "warning  objects   not checked: list blueprints in demo: an obj") == 0
     assert "in the log of the operator: it names the object" in terminal.out
     assert "request the right" not in terminal.out
