@@ -93,18 +93,18 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     patches = []
     gone: AgentUsage | None = None
     # A cell that counted the run may have been removed since, and another one be the entry now.
-    is_removed = removed_cost_annotation.read(formation).has(run_id)
+    costs = removed_cost_annotation.read(formation)
     for counted_cell, usage in ((cell, work), (reviewer, review)):
-        if usage is None or is_removed:
+        if usage is None or costs.has(run_id):
             continue
         if counted_cell is None:
             gone = usage if gone is None else gone + usage
             continue
         patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
         patches += [patch] if patch is not None else []
-    if formation is not None and gone is not None:
-        patch = _count_on_formation(formation, gone, run_id=run_id, ended_at=ended_at)
-        patches += [patch] if patch is not None else []
+    if formation is not None and not formation.is_deleting and gone is not None:
+        costs = costs.add(run_id, gone, ended_at=ended_at)
+        patches.append(removed_cost_annotation.write(formation, costs))
     if release is None:
         return CountWrites(tuple(patches), {labels.USAGE_COUNTED: run_id})
     return CountWrites(tuple(patches) or (release,))  # a cell may hold both, and is patched once
@@ -123,16 +123,6 @@ def _count_on(
         resource_version=cell.metadata.resource_version,
         annotations={labels.CELL_USAGE: cell_cost_annotation.dump(total)},
     )
-
-
-def _count_on_formation(
-    formation: Formation, usage: AgentUsage, *, run_id: str, ended_at: datetime
-) -> PatchMetadata | None:
-    """Choose the write that counts a run whose cell is gone; None if the team is deleted too."""
-    if formation.is_deleting:
-        return None
-    costs = removed_cost_annotation.read(formation)
-    return removed_cost_annotation.write(formation, costs.add(run_id, usage, ended_at=ended_at))
 
 
 def spending_of(
