@@ -257,16 +257,32 @@ def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Count the nodes of a document; the target of an alias counts once for each use.
 
     Raises:
-        YamlRefused: An alias refers to a node that contains it.
+        YamlRefused: An alias refers to a node that contains it, or a text is not Unicode.
     """
     size = sizes.get(id(node))
     if size == 0:
         raise YamlRefused("an alias stands inside what it names")
     if size is None:
+        if isinstance(node, yaml.ScalarNode):
+            _require_unicode(node)
         sizes[id(node)] = 0
         parts = sum(_expanded(part, sizes) for part in _parts(node))
         size = sizes[id(node)] = 1 + _characters(node) // NODE_CHARACTERS + parts
     return size
+
+
+def _require_unicode(node: yaml.ScalarNode) -> None:
+    """Refuse half a surrogate pair, which an escape can write, as kubectl does."""
+    try:
+        node.value.encode()
+    except UnicodeEncodeError as exc:
+        mark = node.start_mark
+        raise YamlRefused(
+            f"the escape \\u{ord(node.value[exc.start]):04x} is half a character; write the"
+            " character itself, or its escape with \\U and eight digits",
+            line=mark.line + 1,
+            column=mark.column + 1,
+        ) from exc
 
 
 def _characters(node: yaml.Node) -> int:

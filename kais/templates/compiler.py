@@ -4,6 +4,7 @@ A leaf that is exactly one `{{ expression }}` yields that value with its type; a
 """
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -285,6 +286,28 @@ def _check_nodes(tree: nodes.Template) -> None:
             )
         if isinstance(node, nodes.Filter | nodes.Test):
             _require_allowed(node)
+        if isinstance(node, nodes.Const):
+            _require_json(node)
+
+
+def _require_json(node: nodes.Const) -> None:
+    """Refuse a constant that JSON cannot hold, which no later step may write or name."""
+    if isinstance(node.value, float) and math.isinf(node.value):
+        raise TemplateSyntaxError("the number is too large", node.lineno)
+    if isinstance(node.value, str) and not _is_unicode(node.value):
+        raise TemplateSyntaxError(
+            "a text has half a surrogate pair; write the character itself, or its escape with \\U"
+            " and eight digits",
+            node.lineno,
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require_allowed(node: nodes.Filter | nodes.Test) -> None:

@@ -15,6 +15,8 @@ from kais_cluster.errors import ClusterError
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_NOT_UTF_8 = "is not UTF-8; check the encoding of your shell (LC_ALL)"
+
 
 def explain(failure: Exception) -> errors.CliError:
     """Return the error, with its message and exit status, for the exception of a command."""
@@ -24,14 +26,25 @@ def explain(failure: Exception) -> errors.CliError:
         return errors.Refused(format_violations(failure))
     if isinstance(failure, ClusterError):
         return local_cluster.translate(failure)
-    if isinstance(failure, pydantic.ValidationError):  # of a request body built from arguments
-        return errors.UsageError(format_validation_error(failure))
-    if isinstance(failure, typer.Abort):
-        return errors.UsageError("aborted")
+    if mistake := _mistake_in_arguments(failure):
+        return errors.UsageError(mistake)
     return errors.CliError(
         f"unexpected: {type(failure).__name__}: {failure};"
         " run it again with --traceback and report what it shows"
     )
+
+
+def _mistake_in_arguments(failure: Exception) -> str | None:
+    if isinstance(failure, pydantic.ValidationError):  # of a request body built from arguments
+        return format_validation_error(failure)
+    if isinstance(failure, UnicodeEncodeError) and _is_byte_of_argument(failure):
+        return f"an argument {_NOT_UTF_8}"
+    return "aborted" if isinstance(failure, typer.Abort) else None
+
+
+def _is_byte_of_argument(failure: UnicodeEncodeError) -> bool:
+    """Return whether the character is a byte that Python could not decode (PEP 383)."""
+    return "\udc80" <= failure.object[failure.start] <= "\udcff"
 
 
 def format_violations(failure: InvalidResource) -> str:
@@ -51,7 +64,7 @@ def format_validation_error(failure: pydantic.ValidationError) -> str:
 def _describe_violation(detail: ErrorDetails) -> str:
     """Return a message for a terminal, or that of pydantic."""
     if detail["type"] == "string_unicode":
-        return "is not UTF-8; check the encoding of your shell (LC_ALL)"
+        return _NOT_UTF_8
     if detail["type"] == "string_too_long":
         limit = detail["ctx"]["max_length"]
         return f"has {len(detail['input']):,} characters; the maximum is {limit:,}"

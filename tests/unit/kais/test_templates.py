@@ -314,6 +314,20 @@ def test_loop_steps_are_counted_over_the_whole_rendering():
     assert failure(tree, {"many": many}) == message
 
 
+@pytest.mark.parametrize(
+    ("leaf", "message"),
+    [
+        ("{{ 'a' ~ '\\ud800' }}", "a text has half a surrogate pair; write the character itself"),
+        ("{% set x = '\\udfff' %}", "a text has half a surrogate pair"),
+        ("{{ {'\\ud800': 1} }}", "a text has half a surrogate pair"),
+        ("{{ 1e999 }}", "the number is too large"),
+        ("{{ [-1e999] }}", "the number is too large"),
+    ],
+)
+def test_a_constant_that_json_cannot_hold_is_refused(leaf, message):
+    assert message in problem(leaf)
+
+
 def test_output_is_bounded_over_the_whole_rendering():
     tree = [{"$for": {"item": "x", "in": "range(300)"}, "x": "{{ big }}"}]
     assert "the output is larger than 256 KiB" in failure(tree)

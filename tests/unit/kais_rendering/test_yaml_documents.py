@@ -29,6 +29,16 @@ def test_a_number_that_json_cannot_hold_is_refused(text):
         yaml_documents.read(f"v: {text}")
 
 
+def test_an_escape_of_half_a_character_is_refused_as_by_kubectl():
+    message = (
+        r"^the escape \\ud800 is half a character; write the character itself, or its escape with"
+        r" \\U and eight digits$"
+    )
+    with pytest.raises(yaml_documents.YamlRefused, match=message) as refused:
+        yaml_documents.read('a: 1\nb: ["whole: \\U0001F600", "half: \\ud800"]')
+    assert (refused.value.line, refused.value.column) == (2, 26)
+
+
 def test_anchors_and_merge_keys_are_expanded():
     text = "a: &x {b: 1}\nc: {<<: *x, d: 2}"
     assert yaml_documents.read(text)[0]["c"] == {"b": 1, "d": 2}
