@@ -14,6 +14,7 @@ from kais.errors import InvalidResource
 from kais.resources import kinds
 from kais.resources.base import API_GROUP, API_VERSION, Resource
 from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_revision import BlueprintRevision, template_of
 from kais_cli import argument_parsing, errors
 from kais_cli.blueprints import render_requests
 
@@ -117,18 +118,26 @@ def validate(source: Source) -> Iterator[CheckResult]:
     if not bodies:
         raise errors.UsageError(f"{source.name} holds no object of kais")
     for document, body in bodies:
-        metadata = body.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        subject = f"{body.get('kind')} {name or '(without a name)'} in {source.name}"
-        resource, problems = _read(body)
-        located = _located(problems, source, document, root="")
-        message = _FIELDS_ARE_VALID
-        if isinstance(resource, Blueprint):
-            report = render_requests.compile_spec(resource.spec.to_dict(), subject=subject)
-            message = report.message
-            template_errors = () if report.is_good else (report.errors or (report.message,))
-            located += _located(template_errors, source, document, root="spec.")
-        yield CheckResult(subject, message=message, problems=located)
+        yield _check(source, document, body)
+
+
+def _check(source: Source, document: int, body: Mapping[str, Any]) -> CheckResult:
+    """Check one object; `document` is its number in the source."""
+    subject = f"{body.get('kind')} {_name_of(body) or '(without a name)'} in {source.name}"
+    resource, problems = _read(body)
+    located = _located(problems, source, document, root="")
+    message = _FIELDS_ARE_VALID
+    if isinstance(resource, Blueprint):
+        report = render_requests.compile_spec(resource.spec.to_dict(), subject=subject)
+        message = report.message
+        template_errors = () if report.is_good else (report.errors or (report.message,))
+        located += _located(template_errors, source, document, root="spec.")
+    return CheckResult(subject, message=message, problems=located)
+
+
+def _name_of(body: Mapping[str, Any]) -> str | None:
+    metadata = body.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
@@ -185,6 +194,39 @@ def _path_of(problem: str) -> str:
         return f"{item[1]}.{item[2]}"
     path = _PATH.search(problem)
     return path[1] if path else ""
+
+
+def read_revision(session: Session, file: str, name: str | None) -> BlueprintRevision:
+    """Return the template of a file as the first revision of its Blueprint.
+
+    The file may be a folder, or `-` for standard input. `name` chooses among several Blueprints.
+
+    Raises:
+        UsageError: The file cannot be read, has no such Blueprint, or one that does not compile;
+            with each problem and its line.
+    """
+    blueprints = [
+        (source, document, body)
+        for source in sources(session, [file])
+        for document, body in enumerate(_documents(source))
+        if _is_blueprint(body)
+    ]
+    names = ", ".join(str(_name_of(body)) for *_, body in blueprints)
+    if not blueprints:
+        raise errors.UsageError(f"{file} holds no object of kind Blueprint")
+    if name is not None:
+        blueprints = [each for each in blueprints if _name_of(each[2]) == name]
+    if not blueprints:
+        raise errors.UsageError(f"{file} has no Blueprint {name}; it has {names}")
+    if len(blueprints) > 1:
+        raise errors.UsageError(f"{file} has {len(blueprints)} Blueprints: {names}; name one")
+    result = _check(*blueprints[0])
+    if result.problems:
+        raise errors.UsageError(result.error)
+    blueprint = Blueprint.from_dict(blueprints[0][2])
+    metadata = {"name": blueprint.metadata.name, "namespace": blueprint.metadata.namespace}
+    spec = template_of(blueprint.spec) | {"blueprint": blueprint.metadata.name, "revision": 1}
+    return BlueprintRevision.from_dict({"metadata": metadata, "spec": spec})
 
 
 def load(file: Path, name: str) -> Blueprint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,43 @@ if TYPE_CHECKING:
 _STDIN = "-"
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The Blueprint that values are for, as errors name it."""
+
+    name: str
+    command: str
+    """The command that takes the values."""
+    description: str
+    """Where the user finds the parameters."""
+
+
+def in_cluster(namespace: str, name: str) -> Subject:
+    """Return the subject of a Blueprint of the cluster."""
+    return Subject(
+        f"Blueprint/{namespace}/{name}",
+        f"kais blueprint use {name} -n {namespace}",
+        f"`kais blueprint show {name} -n {namespace}` describes its parameters; nothing was"
+        " created",
+    )
+
+
+def in_file(file: str, name: str) -> Subject:
+    """Return the subject of a Blueprint of a file."""
+    return Subject(
+        f"Blueprint {name} in {file}",
+        f"kais blueprint render {name} -f {shlex.quote(file)}",
+        "its spec.parameters describes them",
+    )
+
+
 def read(
     session: Session,
     parameters: Sequence[Parameter],
     *,
     sets: Sequence[str],
     file: Path | None,
-    subject: str,
+    subject: Subject,
 ) -> dict[str, Any]:
     """Collect the user's values and validate them; `--set` takes precedence over the file.
 
@@ -36,6 +67,7 @@ def read(
 
     Raises:
         UsageError: The values are invalid; each violation is on a separate line.
+        UnicodeEncodeError: A value is not UTF-8.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     values = _from_file(session, file) if file else {}
@@ -43,6 +75,7 @@ def read(
         name, equals, text = item.partition("=")
         if not equals or not name:
             raise errors.UsageError(f"--set {item!r} is not NAME=VALUE, such as --set name=Ada")
+        text.encode()  # `failures.explain` describes the error of a text that is not UTF-8
         declared = by_name.get(name)
         values[name] = rules.parse_text(declared, text) if declared else text
     validate(parameters, values, subject=subject)
@@ -68,31 +101,32 @@ def joined_assignments(sets: Sequence[str], parameters: Sequence[Parameter]) -> 
     return warnings
 
 
-def validate(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str) -> None:
+def validate(
+    parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: Subject
+) -> None:
     """Require that values are valid.
 
     Raises:
         UsageError: The values are invalid; each violation is on a separate line.
     """
-    violations = _check(parameters, values, subject=subject)
+    violations = _check(parameters, values, subject=subject.name)
     if violations:
         listed = "".join(f"\n  {violation}" for violation in violations)
         raise errors.UsageError(
-            f"{subject} does not take these parameters:{listed}\n"
-            f"{_advice(parameters, values, subject=subject)}; nothing was created"
+            f"{subject.name} does not take these parameters:{listed}\n"
+            f"{_advice(parameters, values, subject=subject)}"
         )
 
 
-def _advice(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str) -> str:
-    """Return the command that shows the parameters, and an example of those that are missing."""
-    _, namespace, name = subject.split("/")
+def _advice(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: Subject) -> str:
+    """Return an example of the parameters that are missing, and where they are described."""
     examples = "".join(
         f" --set {shlex.quote(f'{parameter.name}={_as_text(parameter)}')}"
         for parameter in parameters
         if parameter.is_required and not parameter.has_default and parameter.name not in values
     )
-    use = f"for example `kais blueprint use {name} -n {namespace}{examples}`; " if examples else ""
-    return f"{use}`kais blueprint show {name} -n {namespace}` describes its parameters"
+    use = f"for example `{subject.command}{examples}`; " if examples else ""
+    return f"{use}{subject.description}"
 
 
 def _as_text(parameter: Parameter) -> str:

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 
 def render(
-    revision: BlueprintRevision, values: Mapping[str, Any], *, instance: str, namespace: str
+    revision: BlueprintRevision,
+    values: Mapping[str, Any],
+    *,
+    instance: str,
+    namespace: str,
+    subject: str = "",
 ) -> list[Body]:
     """Return the Formation and, if the blueprint has one, the Mission of an instance.
 
-    Labels, owners and other additions of the operator are omitted.
+    Labels, owners and other additions of the operator are omitted. Errors name the `subject`; by
+    default that is the revision.
 
     Raises:
         UsageError: The parameters or the template are invalid; contains all violations.
@@ -37,10 +43,11 @@ def render(
         "instance": instance,
         "namespace": namespace,
     }
-    rendering = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
+    subject = subject or revision.ref
+    rendering = render_requests.render(spec.template().to_dict(), names, subject=subject)
     if isinstance(rendering, blueprint_rendering.Violations):
         listed = "".join(f"\n  {violation}" for violation in rendering.violations)
-        raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")
+        raise errors.UsageError(f"{subject} cannot be rendered with these values:{listed}")
     formation = dict(rendering.formation_spec)
     scope = (formation.get("knowledge") or {}).get("scope") or spec.blueprint
     formation["knowledge"] = {**(formation.get("knowledge") or {}), "scope": scope}

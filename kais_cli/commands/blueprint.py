@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kais.resources.blueprint import Blueprint
+from kais_cli import errors
 from kais_cli.blueprints import lookup
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
@@ -24,6 +25,7 @@ from kais_cli.commands.options import (
     Watch,
     new_object_name,
     object_name,
+    optional_object_name,
 )
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
@@ -42,9 +44,19 @@ Values = Annotated[
         help="YAML or JSON file of parameters, or - for standard input; --set takes precedence.",
     ),
 ]
+InstanceName = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        help="Name of the instance. Default: generated.",
+        callback=new_object_name("BlueprintInstance"),
+    ),
+]
 Revision = Annotated[
     int | None, typer.Option(min=1, help="Number of the revision. Default: the served one.")
 ]
+
+_DEFAULT_NAMESPACE = "default"
 
 
 @command(app, "list")
@@ -88,36 +100,67 @@ def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitS
 
 
 @command(app, "render")
-def render(
+def render(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    name: Name,
+    blueprint: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of the Blueprint. Not needed with a --file that has only one.",
+            callback=optional_object_name("Blueprint"),
+        ),
+    ] = None,
     *,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Render the Blueprint of a YAML or JSON file, of a folder, or of standard input"
+            " (-), without a cluster.",
+        ),
+    ] = None,
     set_: ParameterValues = None,
     values_: Values = None,
+    name: InstanceName = None,
     revision: Revision = None,
     output_: Output = Format.YAML,
 ) -> ExitStatus:
-    """Print the Formation and Mission that an instance would create; creates nothing."""
-    from kais_cli.blueprints import parameter_values  # noqa: PLC0415 (loads the renderer)
+    """Print the Formation and Mission that an instance would create; creates nothing.
+
+    With --file, the namespace is that of --namespace or of the file, otherwise `default`.
+    """
+    from kais_cli.blueprints import manifests, parameter_values  # noqa: PLC0415 (the renderer)
     from kais_cli.blueprints import render as blueprints_render  # noqa: PLC0415 (the same)
     from kais_cli.runs import report  # noqa: PLC0415 (loads the models of runs)
 
-    revision_object = lookup.revision(session, name, number=revision)
+    if file is not None:
+        if revision is not None:
+            raise errors.UsageError("--revision and --file exclude each other")
+        if file == str(values_) == manifests.STDIN:
+            raise errors.UsageError("only one of --file and --values can be standard input")
+        revision_object = manifests.read_revision(session, file, blueprint)
+        in_file = revision_object.metadata.namespace
+        namespace = session.chosen_namespace or in_file or _DEFAULT_NAMESPACE
+        subject = parameter_values.in_file(file, revision_object.spec.blueprint)
+    elif blueprint is not None:
+        revision_object = lookup.revision(session, blueprint, number=revision)
+        namespace = session.namespace
+        subject = parameter_values.in_cluster(namespace, blueprint)
+    else:
+        raise errors.UsageError("give the name of a Blueprint, or a file with --file")
     parameters = revision_object.spec.parameters
     for warning in parameter_values.joined_assignments(set_ or (), parameters):
         session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
-        session,
-        parameters,
-        sets=set_ or (),
-        file=values_,
-        subject=_subject(session, name),
+        session, parameters, sets=set_ or (), file=values_, subject=subject
     )
     objects = blueprints_render.render(
         revision_object,
         resolved_values,
-        instance=report.generate_instance_name(session, name),
-        namespace=session.namespace,
+        instance=name or report.generate_instance_name(session, revision_object.spec.blueprint),
+        namespace=namespace,
+        subject=subject.name if file is not None else "",
     )
     if output_ is Format.NAME:
         session.write("".join(output.format_names([body], kind=body["kind"]) for body in objects))
@@ -135,13 +178,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     *,
     set_: ParameterValues = None,
     values_: Values = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the instance. Default: generated.",
-            callback=new_object_name("BlueprintInstance"),
-        ),
-    ] = None,
+    name: InstanceName = None,
     revision: Revision = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Follow the mission to its end.")
@@ -169,7 +206,7 @@ def use(  # noqa: PLR0913 (one argument per option)
         parameters,
         sets=set_ or (),
         file=values_,
-        subject=_subject(session, blueprint),
+        subject=parameter_values.in_cluster(session.namespace, blueprint),
     )
     instance_name = name or report.generate_instance_name(session, blueprint)
     blueprints_render.require_size(
@@ -196,7 +233,3 @@ def use(  # noqa: PLR0913 (one argument per option)
     form = Format.NAME if output_ is Format.TABLE else output_
     session.write(output.dump_object(instance, form))
     return ExitStatus.SUCCEEDED
-
-
-def _subject(session: Session, name: str) -> str:
-    return f"Blueprint/{session.namespace}/{name}"

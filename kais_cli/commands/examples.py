@@ -18,6 +18,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "blueprint render": (
         "namespace-doctor --set maxPods=20",
         "code-review-team --values change.yaml --revision 2",
+        "namespace-doctor -f blueprint.yaml --set maxPods=20 --name test",
     ),
     "blueprint use": (
         "namespace-doctor --set maxPods=20",

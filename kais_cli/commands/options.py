@@ -147,6 +147,12 @@ def object_name(kind: str) -> Callable[[str], str]:
     return parse
 
 
+def optional_object_name(kind: str) -> Callable[[str | None], str | None]:
+    """Return the callback of `object_name` for an argument that may be left out."""
+    parse = object_name(kind)
+    return lambda argument: None if argument is None else parse(argument)
+
+
 def new_object_name(kind: str) -> Callable[[str | None], str | None]:
     """Return a callback that accepts a name for a new object, or none.
 

@@ -273,7 +273,7 @@ def _create_instance(session: Session, arguments: LaunchArguments) -> dict[str, 
     parameter_values.validate(
         revision.spec.parameters,
         arguments.parameters,
-        subject=f"Blueprint/{session.namespace}/{arguments.blueprint}",
+        subject=parameter_values.in_cluster(session.namespace, arguments.blueprint),
     )
     name = arguments.name or report.generate_instance_name(session, arguments.blueprint)
     return session.cluster.create(

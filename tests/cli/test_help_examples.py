@@ -59,7 +59,7 @@ def test_an_example_sets_parameters_that_its_blueprint_has(example):
     arguments = parse(shlex.split(example)[1:]).params
     names = {each.partition("=")[0] for each in arguments["set_"]}
     assert names
-    assert names <= BLUEPRINTS[arguments.get("name") or arguments["blueprint"]]
+    assert names <= BLUEPRINTS[arguments.get("blueprint") or arguments["name"]]
 
 
 @pytest.mark.parametrize("command", examples.commands())

@@ -82,7 +82,7 @@ def test_every_kais_command_in_a_document_exists(path: Path) -> None:
 
 FACT_ID = "01a20271-baae-74f2-a8ca-83ecb715fd90"
 """What a reader puts in for one of the placeholders."""
-PLACEHOLDERS = ("ID", "$ID", "COPY", "TO", "NAME", "BLUEPRINT")
+PLACEHOLDERS = ("ID", "$ID", "COPY", "TO", "NAME", "BLUEPRINT", "[BLUEPRINT]")
 
 
 class Incomplete(Exception):
