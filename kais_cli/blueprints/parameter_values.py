@@ -1,4 +1,4 @@
-"""Read the values of a blueprint's parameters from `--set` and `--values`, and validate them."""
+"""Read the values of a blueprint's parameters from the options of a command, and validate them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 _STDIN = "-"
+
+
+@dataclass(frozen=True)
+class ValueOptions:
+    """The options `--set`, `--set-file` and `--values` of a command."""
+
+    sets: Sequence[str] = ()
+    set_files: Sequence[str] = ()
+    values: Path | None = None
+
+    def stdin_count(self) -> int:
+        """Return how many of the options read standard input."""
+        texts = [item.partition("=")[2] for item in self.set_files]
+        return [*texts, str(self.values)].count(_STDIN)
 
 
 @dataclass(frozen=True)
@@ -54,14 +68,14 @@ def in_file(file: str, name: str) -> Subject:
 def read(
     session: Session,
     parameters: Sequence[Parameter],
+    options: ValueOptions,
     *,
-    sets: Sequence[str],
-    file: Path | None,
     subject: Subject,
 ) -> dict[str, Any]:
-    """Collect the user's values and validate them; `--set` takes precedence over the file.
+    """Collect the user's values and validate them; `--values` gives way to the other options.
 
-    The file `-` is standard input.
+    The file `-` is standard input. A text from a file ends before its last line breaks, as that of
+    `$(cat FILE)` in a shell does.
 
     Defaults are not filled in: the operator uses those of the revision when it renders.
 
@@ -69,20 +83,45 @@ def read(
         UsageError: The values are invalid; each violation is on a separate line.
         UnicodeEncodeError: A value is not UTF-8.
     """
+    if options.stdin_count() > 1:
+        raise errors.UsageError("only one of --values and --set-file can be standard input")
+    for warning in _joined_assignments(options.sets, parameters):
+        session.note(f"warning: {warning}")
     by_name = {parameter.name: parameter for parameter in parameters}
-    values = _from_file(session, file) if file else {}
-    for item in sets:
-        name, equals, text = item.partition("=")
-        if not equals or not name:
-            raise errors.UsageError(f"--set {item!r} is not NAME=VALUE, such as --set name=Ada")
-        text.encode()  # `failures.explain` describes the error of a text that is not UTF-8
+    values = _from_file(session, options.values) if options.values else {}
+    for name, text in _texts(session, options).items():
         declared = by_name.get(name)
         values[name] = rules.parse_text(declared, text) if declared else text
     validate(parameters, values, subject=subject)
     return values
 
 
-def joined_assignments(sets: Sequence[str], parameters: Sequence[Parameter]) -> list[str]:
+def _texts(session: Session, options: ValueOptions) -> dict[str, str]:
+    """Return the texts of `--set` and `--set-file` by parameter."""
+    texts = dict(_assignment(item, option="--set", example="name=Ada") for item in options.sets)
+    for text in texts.values():
+        text.encode()  # `failures.explain` describes the error of a text that is not UTF-8
+    for item in options.set_files:
+        name, file = _assignment(item, option="--set-file", example="log=app.log")
+        if name in texts:
+            raise errors.UsageError(f"--set-file {item!r}: {name} already has a value; give one")
+        if file == _STDIN:
+            texts[name] = argument_parsing.read_text(session, _STDIN) or ""
+        else:
+            text = render_requests.read_text(Path(file), subject=f"--set-file {item}")
+            texts[name] = text.rstrip("\r\n")
+    return texts
+
+
+def _assignment(item: str, *, option: str, example: str) -> tuple[str, str]:
+    name, equals, text = item.partition("=")
+    if not equals or not name:
+        form = "NAME=FILE" if option == "--set-file" else "NAME=VALUE"
+        raise errors.UsageError(f"{option} {item!r} is not {form}, such as {option} {example}")
+    return name, text
+
+
+def _joined_assignments(sets: Sequence[str], parameters: Sequence[Parameter]) -> list[str]:
     """Return a warning for each value that looks like helm's `--set a=1,b=2`.
 
     The comma belongs to the value, because a value may be any text.

@@ -18,6 +18,7 @@ from kais_cli.commands.options import (
     NoHeaders,
     ObjectOutput,
     Output,
+    ParameterFiles,
     ParameterValues,
     Selector,
     SortBy,
@@ -41,7 +42,8 @@ Values = Annotated[
     Path | None,
     typer.Option(
         "--values",
-        help="YAML or JSON file of parameters, or - for standard input; --set takes precedence.",
+        help="YAML or JSON file of parameters, or - for standard input; the other options"
+        " take precedence.",
     ),
 ]
 InstanceName = Annotated[
@@ -121,6 +123,7 @@ def render(  # noqa: PLR0913 (one argument per option)
         ),
     ] = None,
     set_: ParameterValues = None,
+    set_file: ParameterFiles = None,
     values_: Values = None,
     name: InstanceName = None,
     revision: Revision = None,
@@ -134,11 +137,14 @@ def render(  # noqa: PLR0913 (one argument per option)
     from kais_cli.blueprints import render as blueprints_render  # noqa: PLC0415 (the same)
     from kais_cli.runs import report  # noqa: PLC0415 (loads the models of runs)
 
+    value_options = parameter_values.ValueOptions(set_ or (), set_file or (), values_)
     if file is not None:
         if revision is not None:
             raise errors.UsageError("--revision and --file exclude each other")
-        if file == str(values_) == manifests.STDIN:
-            raise errors.UsageError("only one of --file and --values can be standard input")
+        if file == manifests.STDIN and value_options.stdin_count():
+            raise errors.UsageError(
+                "--file is standard input, so --values and --set-file need a file"
+            )
         revision_object = manifests.read_revision(session, file, blueprint)
         in_file = revision_object.metadata.namespace
         namespace = session.chosen_namespace or in_file or _DEFAULT_NAMESPACE
@@ -149,11 +155,8 @@ def render(  # noqa: PLR0913 (one argument per option)
         subject = parameter_values.in_cluster(namespace, blueprint)
     else:
         raise errors.UsageError("give the name of a Blueprint, or a file with --file")
-    parameters = revision_object.spec.parameters
-    for warning in parameter_values.joined_assignments(set_ or (), parameters):
-        session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
-        session, parameters, sets=set_ or (), file=values_, subject=subject
+        session, revision_object.spec.parameters, value_options, subject=subject
     )
     objects = blueprints_render.render(
         revision_object,
@@ -177,6 +180,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     blueprint: Name,
     *,
     set_: ParameterValues = None,
+    set_file: ParameterFiles = None,
     values_: Values = None,
     name: InstanceName = None,
     revision: Revision = None,
@@ -198,14 +202,10 @@ def use(  # noqa: PLR0913 (one argument per option)
 
     follow_timeout = report.parse_timeout(timeout)
     revision_object = lookup.revision(session, blueprint, number=revision)
-    parameters = revision_object.spec.parameters
-    for warning in parameter_values.joined_assignments(set_ or (), parameters):
-        session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
         session,
-        parameters,
-        sets=set_ or (),
-        file=values_,
+        revision_object.spec.parameters,
+        parameter_values.ValueOptions(set_ or (), set_file or (), values_),
         subject=parameter_values.in_cluster(session.namespace, blueprint),
     )
     instance_name = name or report.generate_instance_name(session, blueprint)

@@ -23,7 +23,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "blueprint use": (
         "namespace-doctor --set maxPods=20",
         "code-review-team --values change.yaml --name nightly --no-wait",
-        "log-explainer --set log='disk full' --dry-run",
+        "log-explainer --set-file log=app.log --dry-run",
     ),
     "blueprint validate": ("-f blueprint.yaml", "-R -f blueprints/ -f more.yaml", "-f -"),
     "blueprint history": ("namespace-doctor", "namespace-doctor --revision 2"),

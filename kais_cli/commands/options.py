@@ -75,6 +75,15 @@ ParameterValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be repeated."),
 ]
+ParameterFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-file",
+        metavar="NAME=FILE",
+        help="Parameter whose value is the text of a file, or - for standard input; may be"
+        " repeated.",
+    ),
+]
 Timeout = Annotated[
     str,
     typer.Option(metavar="DURATION", help="Maximum time to follow the run, such as 90s or 1h30m."),

@@ -119,8 +119,11 @@ def _values_of(
         yield from (Candidate(value) for value in sources.contexts())
     elif name == "--scope":
         yield from _names(sources, "blueprints", line)
-    elif name == "--set":
-        yield from _parameters(_blueprint(line, sources), incomplete, line.values.get(name, ()))
+    elif name in ("--set", "--set-file"):
+        typed = [*line.values.get("--set", ()), *line.values.get("--set-file", ())]
+        candidates = _parameters(_blueprint(line, sources), incomplete, typed)
+        # After the equals sign of --set-file follows a file, not a value that is declared.
+        yield from (c for c in candidates if name == "--set" or c.value.endswith("="))
     elif name in ("--revision", "--to"):
         versions = _blueprint(line, sources).get("status", {}).get("versions") or []
         yield from (

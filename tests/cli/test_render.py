@@ -146,8 +146,11 @@ def test_render_needs_a_name_or_a_file(terminal, cluster):
         ExitStatus.USAGE
     )
     assert terminal.err == "error: --revision and --file exclude each other\n"
-    assert terminal.run("blueprint", "render", "-f", "-", "--values", "-") == ExitStatus.USAGE
-    assert terminal.err == "error: only one of --file and --values can be standard input\n"
+    for option in (("--values", "-"), ("--set-file", "question=-")):
+        assert terminal.run("blueprint", "render", "-f", "-", *option) == ExitStatus.USAGE
+        assert terminal.err == (
+            "error: --file is standard input, so --values and --set-file need a file\n"
+        )
     assert cluster.used == set()
 
 
@@ -158,3 +161,58 @@ def test_a_value_that_is_not_utf_8_is_a_mistake_of_the_user(terminal, file):
     assert terminal.err == (
         "error: an argument is not UTF-8; check the encoding of your shell (LC_ALL)\n"
     )
+
+
+def test_a_parameter_takes_its_text_from_a_file_or_from_standard_input(terminal, file, tmp_path):
+    (tmp_path / "question.md").write_text("Why?\n\nAnd a=b, really?\n")
+    arguments = ("-f", str(file), "-o", "json")
+    from_file = ("--set-file", f"question={tmp_path / 'question.md'}", "--set", "size=2")
+    assert terminal.run("blueprint", "render", *arguments, *from_file) == 0, terminal.err
+    assert json.loads(terminal.out)[1]["spec"]["objective"] == (
+        "Why?\n\nAnd a=b, really? in 2 lines"
+    )
+    assert terminal.err == "", "a comma in a file is no second assignment"
+    terminal.stdin = "whence?\n"
+    assert terminal.run("blueprint", "render", *arguments, "--set-file", "question=-") == 0
+    assert json.loads(terminal.out)[1]["spec"]["objective"] == "whence? in 3 lines"
+
+
+def test_a_text_of_a_file_has_the_type_of_its_parameter_and_takes_precedence(
+    terminal, file, tmp_path
+):
+    (tmp_path / "size").write_text("7\n")
+    (tmp_path / "values.yaml").write_text("{question: why, size: 1}")
+    arguments = ("-f", str(file), "-o", "json", "--values", str(tmp_path / "values.yaml"))
+    size = ("--set-file", f"size={tmp_path / 'size'}")
+    assert terminal.run("blueprint", "render", *arguments, *size) == 0, terminal.err
+    assert json.loads(terminal.out)[1]["spec"]["objective"] == "why in 7 lines"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--set-file", "question"),
+            "--set-file 'question' is not NAME=FILE, such as --set-file log=app.log",
+        ),
+        (
+            ("--set-file", "question=/missing"),
+            "cannot read --set-file question=/missing: No such file or directory",
+        ),
+        (
+            ("--set", "question=a", "--set-file", "question=-"),
+            "--set-file 'question=-': question already has a value; give one",
+        ),
+        (
+            ("--set-file", "question=-", "--set-file", "size=-"),
+            "only one of --values and --set-file can be standard input",
+        ),
+        (
+            ("--set-file", "question=-", "--values", "-"),
+            "only one of --values and --set-file can be standard input",
+        ),
+    ],
+)
+def test_a_mistake_in_set_file_is_named(terminal, file, options, message):
+    assert terminal.run("blueprint", "render", "-f", str(file), *options) == ExitStatus.USAGE
+    assert terminal.err == f"error: {message}\n"
