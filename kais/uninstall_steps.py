@@ -19,23 +19,43 @@ FINALIZED_KINDS: Final = ("Mission", "KnowledgeScope")
 """The kinds that the operator puts its finalizer on."""
 
 
-_LEASE_FRESH = timedelta(seconds=30)  # twice what a Lease holds
+EXPIRY_S: Final = 30.0
+"""A Lease that was not renewed for so long has expired; twice what it is valid."""
 
 
 def is_led(lease: Body | None, now: datetime) -> bool:
-    """Whether an operator holds a Lease that was renewed recently; `now` must be aware."""
-    spec = (lease or {}).get("spec") or {}
-    renewed = spec.get("renewTime")
-    if not renewed or not spec.get("holderIdentity"):
+    """Whether an operator holds a Lease that was renewed recently; `now` must be aware.
+
+    It compares the clocks of two machines, so it may be wrong: it only decides whether to wait for
+    runs to end.
+    """
+    renewed = _spec(lease).get("renewTime")
+    if not renewed or not is_held(lease):
         return False
-    return now - datetime.fromisoformat(renewed.replace("Z", "+00:00")) < _LEASE_FRESH
+    age = now - datetime.fromisoformat(renewed.replace("Z", "+00:00"))
+    return age < timedelta(seconds=EXPIRY_S)
+
+
+def is_held(lease: Body | None) -> bool:
+    """Whether a Lease names a holder: an operator that leads, or that ended without releasing it.
+
+    If the Lease is not renewed for `EXPIRY_S` of the reader's monotonic clock, no operator leads.
+    """
+    return bool(_spec(lease).get("holderIdentity"))
 
 
 def is_renewed(lease: Body, earlier: Body) -> bool:
     """Whether an operator holds a Lease and has renewed it since `earlier` was read."""
-    spec, earlier_spec = lease.get("spec") or {}, earlier.get("spec") or {}
-    holds = bool(spec.get("holderIdentity"))
-    return holds and spec.get("renewTime") != earlier_spec.get("renewTime")
+    return is_held(lease) and _spec(lease).get("renewTime") != _spec(earlier).get("renewTime")
+
+
+def waiting_message(lease: Body) -> str:
+    """Return what an uninstall waits for while an operator holds the Lease."""
+    metadata, holder = lease["metadata"], lease["spec"]["holderIdentity"]
+    return (
+        f"Lease/{metadata['namespace']}/{metadata['name']}: waiting {EXPIRY_S:.0f} s for the Lease"
+        f" of {holder} to expire"
+    )
 
 
 def running_message(lease: Body) -> str:
@@ -45,6 +65,10 @@ def running_message(lease: Body) -> str:
         f"Lease/{metadata['namespace']}/{metadata['name']}: {holder} still leads and would put its"
         f" finalizers back, so none was removed; stop the operator {holder}, then run it again"
     )
+
+
+def _spec(lease: Body | None) -> Body:
+    return (lease or {}).get("spec") or {}
 
 
 def is_under_way(mission: Body) -> bool:

@@ -78,6 +78,7 @@ class Environment:
     columns: int | None = None
     settings: settings.Settings = field(default_factory=settings.Settings)
     now: Callable[[], datetime] = clock.now
+    monotonic_s: Callable[[], float] = clock.monotonic_s
     suffix: Callable[[], str] = _suffix
     open_cluster: Callable[[ClusterOptions], Cluster] = _open_cluster
     open_clusters: Callable[[], Clusters] = _open_clusters

@@ -57,14 +57,19 @@ def _wait_until_not_led(session: Session, release: Release) -> None:
         Refused: an operator that runs elsewhere renews it.
     """
     first = _lease(session, release)
-    if first is None or not uninstall_steps.is_led(first, session.environment.now()):
+    if first is None or not uninstall_steps.is_held(first):
         return
+    session.note(uninstall_steps.waiting_message(first))
+    expires_at = session.environment.monotonic_s() + uninstall_steps.EXPIRY_S
     for _ in session.cluster.watch([]):
         lease = _lease(session, release)
-        if lease is None or not uninstall_steps.is_led(lease, session.environment.now()):
+        if lease is not None:  # to delete the Lease stops no operator
+            if not uninstall_steps.is_held(lease):
+                return
+            if uninstall_steps.is_renewed(lease, first):
+                raise errors.Refused(uninstall_steps.running_message(lease))
+        if session.environment.monotonic_s() >= expires_at:
             return
-        if uninstall_steps.is_renewed(lease, first):
-            raise errors.Refused(uninstall_steps.running_message(lease))
 
 
 def _abort(session: Session) -> None:

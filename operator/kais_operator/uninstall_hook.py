@@ -81,12 +81,20 @@ class Uninstall:
         Raises:
             Conflict: An operator that runs elsewhere renews it.
         """
-        first = lease = await self._lease(home)
-        while first and lease and uninstall_steps.is_led(lease, SystemClock().now()):
-            if uninstall_steps.is_renewed(lease, first):
-                raise errors.Conflict(uninstall_steps.running_message(lease))
+        first = await self._lease(home)
+        if not first or not uninstall_steps.is_held(first):
+            return
+        self._report(uninstall_steps.waiting_message(first))
+        expires_at = asyncio.get_running_loop().time() + uninstall_steps.EXPIRY_S
+        while asyncio.get_running_loop().time() < expires_at:
             await asyncio.sleep(_POLL_S)
             lease = await self._lease(home)
+            if lease is None:
+                continue  # to delete the Lease stops no operator
+            if not uninstall_steps.is_held(lease):
+                return
+            if uninstall_steps.is_renewed(lease, first):
+                raise errors.Conflict(uninstall_steps.running_message(lease))
 
     async def _abort(self) -> None:
         for mission in await self._list_all("Mission"):
@@ -176,7 +184,8 @@ class Uninstall:
         if await self._exists(namespace):
             self._refusals.append(
                 f"Namespace/{namespace}: its objects may still have the finalizer, because the"
-                f" operator lacks rights there ({exc}); grant them, then run it again"
+                f" operator lacks rights there ({exc}); grant them, then run it again, or run kais"
+                " uninstall as an administrator"
             )
             return
         self._report(

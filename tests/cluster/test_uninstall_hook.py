@@ -134,10 +134,12 @@ def test_without_an_operator_every_object_can_be_deleted_afterwards(
     lease_ends = "the Lease is older than an operator that leads renews it"
     wait_for(lambda: not is_led(cluster), subject=lease_ends)
     output = hook(control_plane, cluster)
+    assert output.count(f"Lease/{cluster.namespace}/kais-operator: waiting 30 s for the Lease") == 1
     assert f"Job/{cluster.namespace}/doctor-a1: deleted; its run did not end" in output
     assert held(cluster) == set()
     assert [body["metadata"]["name"] for body in cluster.items("missions")] == ["doctor"]
     assert [body["metadata"]["name"] for body in cluster.items("ksc")]
     timeout = ("--timeout=20s", "--all", "-n", cluster.namespace)
     control_plane.kubectl("delete", "missions,ksc,formations,cells", *timeout)
+    cluster.kubectl("delete", "lease", "kais-operator")
     assert hook(control_plane, cluster) == "", "a second time there is nothing to do"

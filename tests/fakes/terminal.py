@@ -254,6 +254,9 @@ class Terminal:
         self.asked.append(where)
         return self.cluster
 
+    def monotonic_s(self) -> float:
+        return self.cluster.now.timestamp()
+
     def environment(self, **streams: io.StringIO) -> Environment:
         open_clusters: Callable[[], Any] = lambda: self.clusters  # noqa: E731
         return Environment(
@@ -264,6 +267,7 @@ class Terminal:
             columns=self.columns,
             settings=self.settings,
             now=lambda: self.cluster.now,
+            monotonic_s=self.monotonic_s,
             suffix=lambda: "x2k4f",
             open_cluster=self.open_cluster,
             open_clusters=open_clusters,
