@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,22 +81,49 @@ def _export(command: AdminCommand, write_line: WriteLine) -> int:
 
 
 def _export_to(source: Path, file: Path) -> ExportCounts:
-    """Write an export to a temporary file, and rename it when it is complete."""
-    if file.exists():
-        raise StartupError(f"{file} exists already; choose another name")
-    unfinished = file.with_name(file.name + ".unfinished")
+    """Write an export to a hidden draft, which gets its name when it is complete."""
+    if os.path.lexists(file):
+        raise _name_is_taken(file)
+    draft = file.with_name(f".kais-export-{uuid.uuid4().hex}")
     try:
-        with unfinished.open("wb") as stream:
+        counts = _write_draft(source, draft, file)
+        backup_and_restore.sync(file.parent)
+    except FileExistsError as exc:
+        raise _name_is_taken(file) from exc
+    except OSError as exc:
+        raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
+    return counts
+
+
+def _write_draft(source: Path, draft: Path, file: Path) -> ExportCounts:
+    try:
+        with draft.open("xb") as stream:
             counts = exports.export(source, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        unfinished.rename(file)
-        backup_and_restore.sync(file.parent)
-    except OSError as exc:
-        raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
+        _publish(draft, file)
     finally:
-        unfinished.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return counts
+
+
+def _publish(draft: Path, file: Path) -> None:
+    """Give a complete draft its name; raises `FileExistsError` if another file has it."""
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        file.touch(exist_ok=False)
+        try:
+            draft.replace(file)
+        except BaseException:
+            file.unlink()
+            raise
+
+
+def _name_is_taken(file: Path) -> StartupError:
+    return StartupError(f"{file} exists already; choose another name")
 
 
 def _import(command: AdminCommand, write_line: WriteLine) -> int:
