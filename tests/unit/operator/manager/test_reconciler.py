@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -461,6 +462,68 @@ async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
     await reconciler_of(fakes, decide)(KEY)
     assert len(rounds) == 3
     assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+
+
+REFUSALS = [
+    errors.Forbidden("not allowed"),
+    errors.Invalid("status.phase: not supported"),
+    errors.Conflict("deleted and created again"),
+    errors.ClusterUnavailable("no answer"),
+    errors.NotLeading("lost"),
+]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("times", [1, 3])
+async def test_an_event_is_told_once_if_its_status_is_refused_and_written_later(
+    fakes, error, times
+):
+    """As the decision repeats the transition until the status has it, no Event need be kept."""
+
+    def decide(body: Any) -> Plan:
+        return Plan(() if body.get("status") == says() else (EVENT,), status=says())
+
+    passes = reconciler_of(fakes, decide)
+    for _ in range(times):
+        await is_refused(fakes, passes, error)
+    assert told(fakes, "Begun") == 0
+    for _ in range(2):
+        await passes(KEY)
+    assert fakes.cluster.read(KEY)["status"] == says()
+    assert told(fakes, "Begun") == 1
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+async def test_an_event_that_was_told_with_an_action_is_not_told_again_after_a_refused_status(
+    fakes, error
+):
+    def decide(body: Any) -> Plan:
+        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
+        events = () if body.get("status") == says() else (EVENT,)
+        return Plan((*(() if is_there else (plans.Create(MAP),)), *events), status=says())
+
+    passes = reconciler_of(fakes, decide)
+    for _ in range(2):
+        await is_refused(fakes, passes, error)
+        assert told(fakes, "Begun") == 1, "the map is there, so it has begun"
+    for _ in range(2):
+        await passes(KEY)
+    assert fakes.cluster.read(KEY)["status"] == says()
+    assert told(fakes, "Begun") == 1
+
+
+async def is_refused(
+    fakes: worlds.FakeWorld, passes: manager_reconciler.Reconciler, error: errors.ClusterError
+) -> None:
+    """Reconcile while the API server refuses the status; a lost Lease only delays the retry."""
+    fakes.cluster.fail("status", error)
+    with contextlib.suppress(Backoff):
+        assert await passes(KEY) == manager_reconciler.NOT_LEADING_RETRY_S
+    assert "status" not in fakes.cluster.read(KEY)
+
+
+def told(fakes: worlds.FakeWorld, reason: str) -> int:
+    return [event["reason"] for event in fakes.cluster.events].count(reason)
 
 
 async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
