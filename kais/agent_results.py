@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from kais import mcp_servers
+from kais.encodable_text import encodable
 from kais.mcp_servers import Reports, ServerState
 
 VERSION_KEY = "kais.io/agent"
@@ -256,7 +257,7 @@ def dump_usage(usage: AgentUsage) -> dict[str, Any]:
 def _dump(result: AgentResult) -> str:
     value: dict[str, Any] = {VERSION_KEY: VERSION, "usage": dump_usage(result.usage)}
     if result.answer:
-        value["answer"] = result.answer.encode("utf-8", "replace").decode()
+        value["answer"] = encodable(result.answer)
     if result.is_truncated:
         value["truncated"] = True
     if result.artifacts:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
+from kais.encodable_text import encodable
 from kais.service_accounts import USER_PREFIX
 
 Decision = Literal["approve", "deny"]
@@ -226,4 +227,4 @@ def _decision(value: Any, by: str) -> ApprovalDecision:
 
 
 def _text(value: Any) -> str:
-    return str(value or "").encode("utf-8", "replace").decode()
+    return encodable(str(value or ""))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pydantic_ai import framing
 
 from agent_runtime import prompt
-from agent_runtime.agent.reporting import encodable
+from kais.encodable_text import encodable
 
 
 class PydanticFraming:

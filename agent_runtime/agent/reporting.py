@@ -9,6 +9,7 @@ import pydantic_core
 from pydantic_ai import messages
 
 from agent_runtime.events import AgentEvent, EventSink, EventType
+from kais.encodable_text import encodable
 
 
 def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> messages.ModelResponse:
@@ -44,11 +45,6 @@ def _json_arguments(call: messages.ToolCallPart) -> str:
         raw = call.args if isinstance(call.args, str) else text
         return pydantic_core.to_json({messages.INVALID_JSON_KEY: raw}).decode()
     return text
-
-
-def encodable(text: str) -> str:
-    """Replace what JSON may contain and UTF-8 may not: halves of surrogate pairs."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def report_request(request: messages.ModelMessage, sink: EventSink) -> None:

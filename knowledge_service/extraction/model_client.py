@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from kais.encodable_text import encodable
 from knowledge_client.models import extractions
 from knowledge_service.domain import redaction
 from knowledge_service.extraction.call_deadline import CallDeadline
@@ -327,8 +328,7 @@ def _from_anthropic(body: Mapping[str, Any]) -> ModelAnswer:
 
 
 def _text(value: object) -> str:
-    """Return a text that can be stored and sent: JSON may hold halves of surrogate pairs."""
-    return str(value or "").encode("utf-8", "replace").decode()
+    return encodable(str(value or ""))
 
 
 def _count(value: object) -> int | None:

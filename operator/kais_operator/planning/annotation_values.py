@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from kais import labels
+from kais.encodable_text import encodable
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Exceptions that an edited annotation may raise when it is parsed."""
@@ -76,7 +77,7 @@ def parse_text(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"{type(value).__name__} is no text of a note")  # noqa: TRY004 - one error for all
-    return value.encode("utf-8", "replace").decode()
+    return encodable(value)
 
 
 def parse_cost(value: Any) -> Decimal:
