@@ -8,10 +8,11 @@ is appended to the message about that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kais import conditions
-from kais_operator.planning.plan import Body
+from kais_operator.planning.plan import Action, Body, EmitEvent
 
 _ABOUT_WRITING = (conditions.ConditionType.APPLIED, conditions.ConditionType.STARTED)
 _LIMIT = 4096
@@ -36,6 +37,23 @@ def with_refusal(
         for condition in decided
     ]
     return {**status, "conditions": changed}
+
+
+def events_to_report(actions: Sequence[Action], status: Body | None) -> tuple[EmitEvent, ...]:
+    """Return the Events about conditions that the refusal did not replace.
+
+    The status has these conditions now, so no later reconcile decides their Events again.
+    """
+    kept = (status or {}).get("conditions") or ()
+    return tuple(
+        action
+        for action in actions
+        if isinstance(action, EmitEvent)
+        and any(
+            condition["reason"] == action.reason and condition["message"].startswith(action.message)
+            for condition in kept
+        )
+    )
 
 
 def append_refusal(status: Body | None, refusal: str | None) -> Body | None:

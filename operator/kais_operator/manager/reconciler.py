@@ -361,7 +361,9 @@ class Reconciler:
         refused_status = apply_failed_status.with_refusal(
             plan.status, observation.body, message=str(exc), now=now
         )
-        await self._write_status(key, observation, refused_status)
+        if await self._write_status(key, observation, refused_status):
+            events = apply_failed_status.events_to_report(plan.actions, refused_status)
+            self._add_events(key, observation, Plan(events), is_status_written=False)
 
 
 def _involved(body: Body) -> Body:

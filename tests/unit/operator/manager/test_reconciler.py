@@ -594,6 +594,34 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
     ]
 
 
+async def test_an_event_is_told_once_if_its_condition_is_written_with_the_refusal_of_a_child(fakes):
+    """The status has the condition from then on, so the retry does not decide its Event."""
+    applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "m"}
+    server = {"type": "mcp.kais.io/a", "status": "False", "reason": "Gone", "message": "it is gone"}
+    status = {"conditions": [applied, server, {**applied, "type": "Ready", "reason": "Settled"}]}
+
+    def decide(body: Any) -> Plan:
+        before = [c["reason"] for c in body.get("status", {}).get("conditions", ())]
+        events = [
+            plans.EmitEvent("Normal", condition["reason"], condition["message"])
+            for condition in status["conditions"][1:]
+            if condition["reason"] not in before
+        ]
+        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
+        return Plan((*(() if is_there else (plans.Create(MAP),)), *events), status=status)
+
+    passes = reconciler_of(fakes, decide)
+    for _ in range(2):
+        fakes.cluster.fail("create", errors.Invalid("exceeded quota: none"))
+        with pytest.raises(Backoff, match="exceeded quota"):
+            await passes(KEY)
+        assert (told(fakes, "Gone"), told(fakes, "Settled")) == (1, 0)
+    for _ in range(2):
+        await passes(KEY)
+    assert fakes.cluster.read(KEY)["status"] == status
+    assert (told(fakes, "Gone"), told(fakes, "Settled")) == (1, 1)
+
+
 async def test_a_refused_write_is_remembered_until_the_writes_are_taken(fakes):
     fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
     passes = reconciler_of(fakes, lambda _: Plan((plans.Create(MAP),)))
