@@ -212,7 +212,9 @@ def _decide(
     if verdict is not None:
         return verdict
     if observed.history.restarting is not None:
-        return _outcome_before_restart(observed, observed.history.restarting, obstacle, now)
+        return _outcome_before_restart(
+            observed, observed.history.restarting, obstacle, held_back=held_back, now=now
+        )
     if attempts:
         return _outcome_between_attempts(observed, attempts, obstacle or held_back, now)
     return _outcome_before_start(observed, obstacle, now)
@@ -234,7 +236,12 @@ def _outcome_before_start(
 
 
 def _outcome_before_restart(
-    observed: MissionObserved, restarting: Attempt, obstacle: NotReady | None, now: datetime
+    observed: MissionObserved,
+    restarting: Attempt,
+    obstacle: NotReady | None,
+    *,
+    held_back: NotReady | None,
+    now: datetime,
 ) -> _OutcomeAndMessage | None:
     mission, subject = observed.mission, f"attempt {restarting.number}, whose Job is gone,"
     cancelled = _cancellation(mission, f"before {subject} started again")
@@ -246,9 +253,11 @@ def _outcome_before_restart(
         return Outcome.INFRASTRUCTURE_FAILED, message
     if now < _report_deadline(observed, restarting):
         return None
-    timeout = mission.spec.completion.timeout
-    message = f"the {timeout} for all attempts ran out before {subject} started again"
-    return Outcome.TIMED_OUT, message
+    timeout = f"the {mission.spec.completion.timeout} for all attempts"
+    if held_back is not None:
+        message = f"{subject} did not start again within {timeout}: {held_back.message}"
+        return Outcome.INFRASTRUCTURE_FAILED, message
+    return Outcome.TIMED_OUT, f"{timeout} ran out before {subject} started again"
 
 
 def _refused_write(observed: MissionObserved) -> NotReady | None:

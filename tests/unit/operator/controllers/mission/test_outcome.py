@@ -76,6 +76,7 @@ AWAY = "failed calling webhook"
 JUST_FAILED = FailedWrite(AWAY, first_at=AFTER_START_DEADLINE, last_at=AFTER_START_DEADLINE)
 LONG_FAILED = FailedWrite(AWAY, first_at=ACCEPTED, last_at=AFTER_START_DEADLINE)
 NO_CELL = NotReady(Reason.CELL_NOT_FOUND, "Cell/demo/solo does not exist; create it")
+HELD = NotReady(Reason.PAUSED, "the team is paused")
 
 CASES: dict[str, Case] = {
     "the ledger's outcome stands, whatever is seen here": Case(
@@ -135,6 +136,16 @@ CASES: dict[str, Case] = {
     ),
     "a run whose Job is gone is timed out if nothing else prevents its start": Case(
         ("TimedOut", f"{OUT_OF_TIME} before attempt 1, whose Job is gone, started again"),
+        now=AFTER_TIMEOUT,
+        restarting=RUNNING,
+    ),
+    "a run whose Job is gone and that is held back until its timeout is no fault of its own": Case(
+        (
+            "InfrastructureFailed",
+            "attempt 1, whose Job is gone, did not start again within the 10m for all attempts: "
+            + HELD.message,
+        ),
+        held_back=HELD,
         now=AFTER_TIMEOUT,
         restarting=RUNNING,
     ),
@@ -264,7 +275,7 @@ CASES: dict[str, Case] = {
             "attempt 2 did not start within the 10m for all attempts: the team is paused",
         ),
         attempts=(FAILED,),
-        held_back=NotReady(Reason.PAUSED, "the team is paused"),
+        held_back=HELD,
         now=AFTER_TIMEOUT,
     ),
     "the wait between two attempts is a timeout": Case(
