@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kais import names
@@ -17,6 +18,8 @@ from kais_operator.planning.plan import Body
 
 _NOT_CREATED = "FailedCreate"
 """Reason of the Job controller's Event when the API server refuses a pod."""
+_CREATED = "SuccessfulCreate"
+"""Reason of its Event about a pod that it created."""
 NEVER_SEEN = "ContainerStatusUnknown"
 """Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 _JOB_NAME = "batch.kubernetes.io/job-name"
@@ -25,6 +28,17 @@ _SUFFIX_LENGTH = 5
 """Random characters at the end of a name that the API server generates."""
 _ENDED = ("Succeeded", "Failed")
 """The final phases of a pod."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the API server refuses the pod of a Job.
+
+    `since` is when it refused the first one after the latest pod; None if no Event has a time.
+    """
+
+    message: str
+    since: str | None = None
 
 
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
@@ -57,22 +71,38 @@ def _job_name(pod: Body) -> str | None:
     return str(pod_labels[_JOB_NAME]) if _JOB_NAME in pod_labels else None
 
 
-def refusal(job: Body, events: Sequence[Body]) -> str | None:
+def refusal(job: Body, events: Sequence[Body]) -> Refusal | None:
     """Return the Job controller's latest message on why it cannot create a pod, if there is one.
 
     Each try has a new pod name. The random suffix is removed, so that the message stays the same.
     The API server cuts off what precedes the suffix, so that the name has 63 characters at most.
     """
-    messages = [
-        event["message"]
-        for event in events
-        if event.get("reason") == _NOT_CREATED and event.get("message")
+    refused = [
+        event for event in events if event.get("reason") == _NOT_CREATED and event.get("message")
     ]
-    if not messages:
+    if not refused:
         return None
     prefix = f"{job['metadata']['name']}-"[: names.LIMIT - _SUFFIX_LENGTH]
     pod_name = rf"\b{re.escape(prefix)}[a-z0-9]{{{_SUFFIX_LENGTH}}}\b"
-    return re.sub(pod_name, f"{prefix}…", messages[-1])
+    message = re.sub(pod_name, f"{prefix}…", refused[-1]["message"])
+    created = [event for event in events if event.get("reason") == _CREATED]
+    created_at = max(map(_last_seen, created), default="")
+    since = [
+        max(_first_seen(event), created_at)
+        for event in refused
+        if _first_seen(event) and _last_seen(event) >= created_at
+    ]
+    return Refusal(message, min(since, default=None))
+
+
+def _first_seen(event: Body) -> str:
+    return str(event.get("firstTimestamp") or event.get("eventTime") or "")
+
+
+def _last_seen(event: Body) -> str:
+    series = event.get("series") or {}
+    times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
+    return max(time or "" for time in times)
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from kais_operator.controllers.mission.decide import (
     mind_usage,
     termination_message,
 )
+from kais_operator.controllers.mission.decide.attempt_pods import Refusal
 from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.cost_gate import LimitedPods
 from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
@@ -76,6 +77,7 @@ class Attempt:
             gate was opened, or when it was created; None without one.
         disrupted_at: when a disruption ended its latest pod, which is not replaced yet; None
             otherwise.
+        refused_at: since when the API server refuses its pod; None if it does not, or did not say.
         work_ended_at: when its task ended; None while that is unknown.
         checks: the results of its checks, in their order; empty without checks.
         verdict: the reviewer's verdict; None before it, and without a review.
@@ -109,6 +111,7 @@ class Attempt:
     is_started: bool = False
     pod_startable_at: datetime | None = None
     disrupted_at: datetime | None = None
+    refused_at: datetime | None = None
     work_ended_at: datetime | None = None
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
@@ -157,7 +160,7 @@ def read_attempts(
     *,
     owner_uid: str,
     run_id: str | None = None,
-    refused_pods: Mapping[str, str] | None = None,
+    refused_pods: Mapping[str, Refusal] | None = None,
     now: datetime,
 ) -> list[Attempt]:
     """Read the attempts of one run, oldest first. Jobs of other owners or runs are ignored.
@@ -349,13 +352,17 @@ def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
 
 
 def _with_refusal(
-    attempt: Attempt, pods_seen: Sequence[Body], refused_pods: Mapping[str, str]
+    attempt: Attempt, pods_seen: Sequence[Body], refused_pods: Mapping[str, Refusal]
 ) -> Attempt:
-    message = refused_pods.get(attempt.job_name or "")
-    if message is None or not is_without_pod(attempt, pods_seen):
+    refusal = refused_pods.get(attempt.job_name or "")
+    if refusal is None or not is_without_pod(attempt, pods_seen):
         return attempt
-    problem_message = f"Job {attempt.job_name} has no pod: {message}"
-    return replace(attempt, problem_reason=Reason.POD_NOT_CREATED, end_message=problem_message)
+    return replace(
+        attempt,
+        problem_reason=Reason.POD_NOT_CREATED,
+        end_message=f"Job {attempt.job_name} has no pod: {refusal.message}",
+        refused_at=parse_time(refusal.since),
+    )
 
 
 def run_of(job: Body) -> str | None:

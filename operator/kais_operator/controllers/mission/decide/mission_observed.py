@@ -11,6 +11,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide.attempt_pods import Refusal
 from kais_operator.controllers.mission.decide.check_results import Output
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
@@ -136,7 +137,7 @@ class MissionObserved:
     declared: Sequence[KnowledgeScope] = ()
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
-    refused_pods: Mapping[str, str] = field(default_factory=dict)
+    refused_pods: Mapping[str, Refusal] = field(default_factory=dict)
     refused_write: str | None = None
     failed_write: FailedWrite | None = None
     history: AttemptHistory = field(default_factory=AttemptHistory)

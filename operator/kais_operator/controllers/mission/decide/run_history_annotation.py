@@ -17,6 +17,7 @@ from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_record, attempt_state
+from kais_operator.controllers.mission.decide.attempt_pods import Refusal
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.check_results import Result
@@ -80,7 +81,7 @@ def read_history(
     mission: Mission,
     jobs: Sequence[Body],
     pods: Sequence[Body],
-    refused_pods: Mapping[str, str],
+    refused_pods: Mapping[str, Refusal],
     now: datetime,
 ) -> AttemptHistory:
     """Read the attempts of the mission's run from its Jobs, their pods and the annotation."""
@@ -151,7 +152,11 @@ def _without_changes(summary: AttemptSummary) -> AttemptSummary:
 
 
 def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> list[Attempt]:
-    """Merge observed attempts with recorded ones; a record of an ended attempt takes precedence."""
+    """Merge observed attempts with recorded ones; a record of an ended attempt takes precedence.
+
+    An open attempt is recorded once it has had a pod. If the next one is refused, that pod was
+    deleted, as `kubectl drain` does, and ended when the refusals began.
+    """
     by_number = {attempt.number: attempt for attempt in attempts}
     for summary in summaries:
         live = by_number.get(summary.number)
@@ -166,6 +171,7 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
             by_number[summary.number] = replace(
                 counted,
                 started_at=min(live.started_at, summary.started_at),
+                disrupted_at=live.disrupted_at or live.refused_at,
                 review=summary.review,
                 approvals=summary.approvals,
             )

@@ -33,6 +33,7 @@ from kais_operator.controllers.mission.decide import (
     task_approvals,
 )
 from kais_operator.controllers.mission.decide import mission as decision
+from kais_operator.controllers.mission.decide.attempt_pods import Refusal
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
@@ -346,7 +347,9 @@ async def _service_pods(world: World, cell: Cell, *, fresh: bool) -> Sequence[Bo
     return service_workload_manifests.own_pods(cell, pods)
 
 
-async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
+async def _refused_pods(
+    world: World, jobs: Sequence[Body], pods: Sequence[Body]
+) -> dict[str, Refusal]:
     """Read why open Jobs still have no pod after a moment; the Job itself does not show it."""
     refusals = {}
     for job in jobs:
@@ -358,9 +361,9 @@ async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]
             continue
         metadata = job["metadata"]
         events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])
-        message = attempt_pods.refusal(job, events)
-        if message is not None:
-            refusals[metadata["name"]] = message
+        refusal = attempt_pods.refusal(job, events)
+        if refusal is not None:
+            refusals[metadata["name"]] = refusal
     return refusals
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kais_operator.controllers.mission.decide import attempt_pods
+from kais_operator.planning.plan import ObjectRef
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
@@ -27,7 +28,10 @@ MESSAGE = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
 def refuse(fake: FakeWorld, suffix: str, reason: str = "FailedCreate") -> None:
     """Tell of it as the Job controller does."""
     job = fake.cluster.read(job_ref())
-    fake.cluster.tell_event(job, type="Warning", reason=reason, message=QUOTA.format(suffix))
+    times = dict.fromkeys(("firstTimestamp", "lastTimestamp"), teams.stamp(fake))
+    fake.cluster.tell_event(
+        job, type="Warning", reason=reason, message=QUOTA.format(suffix), **times
+    )
 
 
 async def test_the_api_servers_refusal_of_a_pod_is_on_the_mission_within_seconds() -> None:
@@ -96,12 +100,21 @@ async def test_another_event_about_the_job_is_no_refusal() -> None:
     assert condition(fake, "Started")[1] == "WaitingForPods"
 
 
-async def evicted(*, seconds: float = 3600, exit_code: int = 137) -> FakeWorld:
-    """Evict the pod of an attempt after this time; the API server refuses the next one."""
+async def running() -> FakeWorld:
+    """An attempt with a pod, after one that the API server refused."""
     fake = await teams.started(teams.work(completion={"timeout": "4h"}))
     fake.cluster.set_status(job_ref(), {"startTime": teams.stamp(fake)})
+    refuse(fake, "a2b3c")
+    fake.clock.advance(2)
+    refuse(fake, "created", reason="SuccessfulCreate")
     teams.pod(fake, status=teams.running())
     await teams.settle(fake)
+    return fake
+
+
+async def evicted(*, seconds: float = 3600, exit_code: int = 137) -> FakeWorld:
+    """Evict the pod of an attempt after this time; the API server refuses the next one."""
+    fake = await running()
     fake.clock.advance(seconds)
     end = {"terminated": {"exitCode": exit_code, "finishedAt": teams.stamp(fake)}}
     teams.pod(fake, status={**EVICTED, **teams.container(end)})
@@ -123,6 +136,24 @@ async def test_a_refused_replacement_of_an_evicted_pod_has_a_start_deadline_of_i
     fake.clock.advance(299)
     await teams.settle(fake)
     assert "outcome" not in status(fake)
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == f"attempt 1 did not start within 5m: {MESSAGE}"
+
+
+async def test_so_has_one_whose_evicted_pod_was_deleted_as_a_drain_does() -> None:
+    fake = await running()
+    fake.clock.advance(3600)
+    fake.cluster.vanish(ObjectRef("Pod", "demo", "doctor-a1-xyz12"))
+    refuse(fake, "x7k2p")
+    for tried_again_after in (10, 289):
+        await teams.settle(fake)
+        fake.clock.advance(tried_again_after)
+        refuse(fake, "q9m4t")
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    assert condition(fake, "Succeeded") == ("Unknown", "PodNotCreated", MESSAGE)
     fake.clock.advance(1)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
@@ -188,10 +219,10 @@ def test_each_name_that_a_pod_is_tried_with_gives_the_same_message(length: int) 
     """The API server keeps 58 characters of the Job's name and the hyphen, and adds five."""
     job = {"metadata": {"name": "d" * (length - 3) + "-a1"}}
     prefix = f"{job['metadata']['name']}-"[:58]
-    messages = {
+    refusals = {
         attempt_pods.refusal(
             job, [{"reason": "FailedCreate", "message": f'pods "{prefix}{suffix}" is forbidden'}]
         )
         for suffix in ("x7k2p", "q9m4t")
     }
-    assert messages == {f'pods "{prefix}…" is forbidden'}
+    assert refusals == {attempt_pods.Refusal(f'pods "{prefix}…" is forbidden')}
