@@ -51,6 +51,17 @@ class LogOptions:
     timestamps: bool = False
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """What a container waits for whose log is followed before it starts."""
+
+    message: str
+
+
+LogItem = str | Waiting
+"""A piece of a log, or what it waits for."""
+
+
 class Cluster(Protocol):
     """One cluster, with the permissions of the kubeconfig's user.
 
@@ -102,10 +113,10 @@ class Cluster(Protocol):
 
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
-    ) -> Iterator[str]:
+    ) -> Iterator[LogItem]:
         """Yield the log of a container in pieces; before it starts, wait or yield nothing.
 
-        It waits if the log is followed.
+        It waits if the log is followed, and yields once for what. Logs may be read in parallel.
 
         Raises:
             NoPreviousLog: The options ask for the previous log of a container without one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,34 @@ def obstacle(pod: Body | None, container: str) -> str | None:
         waiting = states.get(name, {}).get("waiting") or {}
         if waiting.get("reason", "") not in _USUAL_WAITS:
             return f"{name} does not start: {_reason_and_message(waiting)}"
+    return None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a container waits for; `is_unusual` if that does not end by itself within seconds."""
+
+    reason: str
+    message: str
+    is_unusual: bool
+
+
+def wait(pod: Body, container: str) -> Wait | None:
+    """Return what a container without an obstacle waits for, as far as the pod shows it."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            reason = condition.get("reason") or "Unschedulable"
+            message = _reason_and_message({**condition, "reason": reason})
+            return Wait(reason, message, is_unusual=True)
+    init_states = dict(_states(status, "initContainerStatuses"))
+    states = init_states | dict(_states(status, "containerStatuses"))
+    for name in (*init_states, container):
+        waiting = states.get(name, {}).get("waiting") or {}
+        reason = waiting.get("reason", "")
+        if reason not in ("", "PodInitializing"):
+            message = f"{name} is in {_reason_and_message(waiting)}"
+            return Wait(reason, message, is_unusual=reason == "CrashLoopBackOff")
     return None
 
 

@@ -18,7 +18,7 @@ from kais_cli.cluster import watch as cluster_watch
 from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
 from kais_cli.cluster.blocking_portal import BlockingPortal
 from kais_cli.error_messages import kubernetes_api
-from kais_cli.ports import Body, Change, LogOptions, Target
+from kais_cli.ports import Body, Change, LogItem, LogOptions, Target
 
 _Result = TypeVar("_Result")
 _TIMEOUT_S = 30.0
@@ -135,7 +135,7 @@ class KubernetesCluster:
 
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
-    ) -> Iterator[str]:
+    ) -> Iterator[LogItem]:
         """Yield the log of a container in pieces; before it starts, wait or yield nothing."""
         params = cluster_logs.params(container, options)
         lines = cluster_logs.read(self._api, namespace, pod, params=params)

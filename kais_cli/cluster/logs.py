@@ -12,11 +12,12 @@ import httpx
 from kais_cli import errors
 from kais_cli.cluster import container_start
 from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
-from kais_cli.ports import Body, LogOptions
+from kais_cli.ports import Body, LogItem, LogOptions, Waiting
 
 _NO_LOG = 400
 """The API server's answer about a container that has not started, or had not before this time."""
 _POLL_S = 1.0  # seconds between two requests for the log of a container that has not started
+_SOON = 10  # requests after which a wait that usually ends soon is worth a note
 
 
 def params(container: str, options: LogOptions) -> dict[str, str]:
@@ -38,8 +39,10 @@ def _seconds(duration: timedelta) -> int:
 
 async def read(
     api: ApiServer, namespace: str, pod: str, *, params: Mapping[str, str]
-) -> AsyncIterator[str]:
+) -> AsyncIterator[LogItem]:
     """Yield pieces of a container's log; with follow, from its start until it ends.
+
+    Before it starts, it yields what it waits for, once for each reason.
 
     Raises:
         ResponseError: The API server refused the request.
@@ -47,6 +50,7 @@ async def read(
         NotStarted: The container is followed and does not start.
     """
     container, obstacle = params["container"], None
+    notes = _WaitNotes(namespace, pod, container)
     operation = f"read the log of {container} in Pod/{namespace}/{pod}"
     while True:
         try:
@@ -59,9 +63,36 @@ async def read(
         if "follow" not in params:
             return
         # With an obstacle, it asks once more: the container may have run since the last answer.
-        obstacle = container_start.obstacle(await _find_pod(api, namespace, pod), container)
+        body = await _find_pod(api, namespace, pod)
+        obstacle = container_start.obstacle(body, container)
         if obstacle is None:
+            if (note := notes.next(body)) is not None:
+                yield note
             await asyncio.sleep(_POLL_S)
+
+
+class _WaitNotes:
+    """What to say while a container does not start; nothing about a wait that usually ends soon."""
+
+    def __init__(self, namespace: str, pod: str, container: str) -> None:
+        self._namespace, self._pod, self._container = namespace, pod, container
+        self._polls = 0
+        self._noted: set[str] = set()
+
+    def next(self, pod: Body | None) -> Waiting | None:
+        """Return what the container waits for, unless that was said."""
+        self._polls += 1
+        wait = container_start.wait(pod or {}, self._container)
+        if wait is None or wait.reason in self._noted:
+            return None
+        hint = f"; see `kubectl describe pod {self._pod} -n {self._namespace}`"
+        if wait.is_unusual:
+            hint = ""
+        elif self._polls <= _SOON:
+            return None
+        self._noted.add(wait.reason)
+        subject = f"{self._container} in Pod/{self._namespace}/{self._pod}"
+        return Waiting(f"{subject} waits to start: {wait.message}{hint}")
 
 
 def _raise_if_final(
@@ -113,6 +144,6 @@ async def _find_pod(api: ApiServer, namespace: str, pod: str) -> Body | None:
     return next(iter(items), None)
 
 
-async def next_piece(pieces: AsyncIterator[str]) -> str | None:
+async def next_piece(pieces: AsyncIterator[LogItem]) -> LogItem | None:
     """Wait for the next piece; None at the end."""
     return await anext(pieces, None)

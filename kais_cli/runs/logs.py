@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kais import labels, names
 from kais_cli import errors
+from kais_cli.ports import Waiting
 from kais_cli.runs import service_cell
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ def _write_container(session: Session, pod: Body, container: str, options: LogOp
     for piece in session.cluster.logs(
         session.namespace, name, container=container, options=options
     ):
+        if isinstance(piece, Waiting):
+            session.note(piece.message)
+            continue
         session.write(piece)
         if options.follow:
             session.environment.write()

@@ -18,8 +18,9 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kais_cli import errors
+from kais_cli.cluster import logs
 from kais_cli.cluster.kubernetes_cluster import KubernetesCluster
-from kais_cli.ports import Body, Change, LogOptions, Target
+from kais_cli.ports import Body, Change, LogItem, LogOptions, Target, Waiting
 
 
 class Server:
@@ -182,7 +183,7 @@ def states(**by_container: Body) -> list[Body]:
     return [{"name": name, "state": state} for name, state in by_container.items()]
 
 
-def follow(cluster: KubernetesCluster) -> list[str]:
+def follow(cluster: KubernetesCluster) -> list[LogItem]:
     options = LogOptions(10, follow=True)
     return list(cluster.logs("demo", "x", container="check", options=options))
 
@@ -194,6 +195,51 @@ def test_a_container_that_is_followed_before_it_starts_is_awaited(server, cluste
     server.answers = [answer, waiting, (200, "2 passed\n")]
     assert follow(cluster) == ["2 passed\n"]
     assert server.requests[1][0] == "/api/v1/namespaces/demo/pods?fieldSelector=metadata.name%3Dx"
+
+
+NO_ROOM = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: 3 Insufficient memory.",
+}
+BACK_OFF = {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}
+WAITS = {
+    "no node has room": (
+        pods("Pending", conditions=[NO_ROOM]),
+        "Unschedulable: 0/3 nodes are available: 3 Insufficient memory.",
+    ),
+    "an init container fails again and again": (
+        pods("Pending", initContainerStatuses=states(task={"waiting": BACK_OFF})),
+        "task is in CrashLoopBackOff: back-off 5m0s restarting failed container",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "reason"), WAITS.values(), ids=WAITS)
+def test_what_a_followed_container_waits_for_is_said_once(
+    server, cluster, monkeypatch, pod, reason
+):
+    monkeypatch.setattr(logs, "_POLL_S", 0.01)
+    server.answers = [*[NO_LOG_YET, pod] * 3, (200, "2 passed\n")]
+    wait = Waiting(f"check in Pod/demo/x waits to start: {reason}")
+    assert follow(cluster) == [wait, "2 passed\n"]
+
+
+def test_a_container_that_is_created_for_long_is_said_to_wait(server, cluster, monkeypatch):
+    monkeypatch.setattr(logs, "_POLL_S", 0.01)
+    creating = states(check={"waiting": {"reason": "ContainerCreating"}})
+    pod = pods("Pending", containerStatuses=creating)
+    server.answers = [*[NO_LOG_YET, pod] * 10, (200, "2 passed\n")]
+    assert follow(cluster) == ["2 passed\n"]
+    server.answers = [*[NO_LOG_YET, pod] * 20, (200, "2 passed\n")]
+    assert follow(cluster) == [
+        Waiting(
+            "check in Pod/demo/x waits to start: check is in ContainerCreating;"
+            " see `kubectl describe pod x -n demo`"
+        ),
+        "2 passed\n",
+    ]
 
 
 def test_a_followed_container_that_ended_in_between_has_its_log(server, cluster):

@@ -8,6 +8,7 @@ import pytest
 from kais import labels
 from kais_cli import app, errors
 from kais_cli.exit_status import ExitStatus
+from kais_cli.ports import Waiting
 from kais_cli.runs import awaited_state
 from tests.cli import objects
 
@@ -237,6 +238,14 @@ def test_followed_lines_reach_a_pipe_before_the_container_ends(terminal, cluster
     environment = terminal.environment(stdout=io.TextIOWrapper(pipe), stderr=io.StringIO())
     assert app.main(("mission", "logs", NAME, "-f"), environment) == ExitStatus.SUCCEEDED
     assert in_pipe == [b"one\n", b"one\ntwo\n"]
+
+
+def test_what_a_followed_container_waits_for_is_a_note_and_no_output(terminal, cluster, logged):
+    waiting = Waiting("task in Pod/demo/pod waits to start: Unschedulable: no room")
+    cluster.written["pod", "task"] = [waiting, "work\n"]
+    assert terminal.run("mission", "logs", NAME, "-f", "-c", "task") == ExitStatus.SUCCEEDED
+    assert terminal.out == "work\n"
+    assert terminal.err.endswith(f"\n{waiting.message}\n")
 
 
 def test_a_followed_check_that_cannot_start_is_noted_after_the_log_of_the_work(

@@ -15,7 +15,7 @@ import httpx
 from kais.resources import kinds
 from kais_cli import app, errors, settings
 from kais_cli.environment import ClusterOptions, Environment
-from kais_cli.ports import Body, Change, LogOptions, Target
+from kais_cli.ports import Body, Change, LogItem, LogOptions, Target
 from tests.fakes.json_copy import json_copy
 from tests.fakes.merge_rules import merge_patch
 
@@ -36,7 +36,7 @@ class FakeCluster:
         self.login: str | None = None
         self.forwarded: list[tuple[str, str, int]] = []
         self.patched: list[tuple[str, str, Any, bool]] = []
-        self.written: dict[tuple[str, str], Iterable[str]] = {}
+        self.written: dict[tuple[str, str], Iterable[LogItem]] = {}
         self.not_started: dict[tuple[str, str], str] = {}
         self.followed = False
         self.log_options: LogOptions | None = None
@@ -110,7 +110,7 @@ class FakeCluster:
 
     def logs(
         self, namespace: str, pod: str, *, container: str, options: LogOptions
-    ) -> Iterator[str]:
+    ) -> Iterator[LogItem]:
         self._use("get", "Pod", "log")
         self.followed = options.follow
         self.log_options = options
