@@ -96,7 +96,11 @@ def logs(  # noqa: PLR0913 (one argument per option)
     previous: Previous = False,
     timestamps: Timestamps = False,
 ) -> ExitStatus:
-    """Print the logs of a cell's pods: the replicas of a service, or the latest attempt."""
+    """Print the logs of a cell's pods: the replicas of a service, or the latest attempt.
+
+    Several replicas are followed at the same time, at most 50, and each line begins with its pod
+    and container, as in `kubectl logs --prefix`; so are sidecars.
+    """
     options = log_options(
         tail, follow=follow, since=since, previous=previous, timestamps=timestamps
     )

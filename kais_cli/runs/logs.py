@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kais import labels, names
 from kais_cli import errors
 from kais_cli.ports import Waiting
-from kais_cli.runs import service_cell
+from kais_cli.runs import followed_logs, service_cell
+from kais_cli.runs.followed_logs import Log
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body, LogOptions
@@ -96,8 +97,11 @@ def _write_pods(
 ) -> None:
     """Write the logs of pods, or a note if they are empty.
 
+    Logs that are followed and do not end before one another are written at the same time.
+
     Raises:
         UsageError: None of them has a container of this name.
+        Refused: There are too many logs to follow at the same time.
         NoPreviousLog: The options ask for previous logs, and no container has one.
         NotStarted: The logs are followed, and no container starts.
     """
@@ -109,17 +113,43 @@ def _write_pods(
             f"-c {container}: no such container; the pods have {', '.join(all_containers)}"
         )
     pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
-    has_output = []
-    for pod, name in all_logs:
-        if container in (None, name):
-            try:
-                has_output.append(_write_container(session, pod, name, options))
-            except (errors.NoPreviousLog, errors.NotStarted) as exc:
-                session.note(str(exc))
+    sequences = [each for pod in oldest_first for each in _sequences(pod, container)]
+    if options.follow and len(sequences) > 1:
+        _check_count(session, sequences)
+        has_output = followed_logs.write(session, sequences, options)
+    else:
+        selected = [(pod, name) for pod, name in all_logs if container in (None, name)]
+        has_output = _write_one_by_one(session, selected, options)
     if not has_output:
         raise _no_log(session, pod_names, options)
     if not any(has_output):
         session.note(f"the log of {pod_names} is empty")
+
+
+def _write_one_by_one(
+    session: Session, selected: Sequence[tuple[Body, str]], options: LogOptions
+) -> list[bool]:
+    """Write logs one after another; return whether there was anything in each that exists."""
+    has_output = []
+    for pod, name in selected:
+        if len(selected) > 1:
+            session.note(f"== {pod['metadata']['name']}, {name}")
+        try:
+            has_output.append(_write_container(session, pod, name, options))
+        except (errors.NoPreviousLog, errors.NotStarted) as exc:
+            session.note(str(exc))
+    return has_output
+
+
+def _check_count(session: Session, sequences: Sequence[Sequence[Log]]) -> None:
+    if len(sequences) <= followed_logs.MAX_STREAMS:
+        return
+    pod = sequences[0][0].pod
+    raise errors.Refused(
+        f"{len(sequences)} logs are too many to follow at the same time, at most"
+        f" {followed_logs.MAX_STREAMS}; choose a container with -c, leave out --follow, or follow"
+        f" one pod with `kubectl logs -f {pod} -n {session.namespace}`"
+    )
 
 
 def _no_log(session: Session, pod_names: str, options: LogOptions) -> errors.Refused:
@@ -143,8 +173,6 @@ def _write_container(session: Session, pod: Body, container: str, options: LogOp
     """
     has_output = False
     name = pod["metadata"]["name"]
-    if len(list(_containers(pod))) > 1:
-        session.note(f"== {name}, {container}")
     last_piece = "\n"
     for piece in session.cluster.logs(
         session.namespace, name, container=container, options=options
@@ -167,3 +195,26 @@ def _containers(pod: Body) -> Iterator[str]:
     spec = pod.get("spec", {})
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         yield container["name"]
+
+
+def _sequences(pod: Body, container: str | None) -> Iterator[list[Log]]:
+    """Yield the logs of a pod of which each ends before the next one has to be followed.
+
+    A sidecar, and a container of a pod that keeps running, are sequences of their own: they do not
+    end. The checks of an attempt end.
+    """
+    spec: Body = pod.get("spec", {})
+    ending: list[Body] = []
+    lasting: list[Body] = []
+    for each in spec.get("initContainers", []):
+        (lasting if each.get("restartPolicy") == "Always" else ending).append(each)
+    if spec.get("restartPolicy") == "Always":
+        first, *others = spec.get("containers", [])
+        ending, lasting = [*ending, first], [*lasting, *others]
+    else:
+        ending += spec.get("containers", [])
+    for sequence in (ending, *([each] for each in lasting)):
+        logs = [Log(pod["metadata"]["name"], each["name"]) for each in sequence]
+        selected = [log for log in logs if container in (None, log.container)]
+        if selected:
+            yield selected

@@ -245,7 +245,7 @@ def test_what_a_followed_container_waits_for_is_a_note_and_no_output(terminal, c
     cluster.written["pod", "task"] = [waiting, "work\n"]
     assert terminal.run("mission", "logs", NAME, "-f", "-c", "task") == ExitStatus.SUCCEEDED
     assert terminal.out == "work\n"
-    assert terminal.err.endswith(f"\n{waiting.message}\n")
+    assert terminal.err == f"{waiting.message}\n"
 
 
 def test_a_followed_check_that_cannot_start_is_noted_after_the_log_of_the_work(
