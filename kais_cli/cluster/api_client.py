@@ -7,6 +7,7 @@ port-forwards use it, over the client of this module.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,6 +58,7 @@ class ApiServer:
         self._log_in = log_in
         self.login = log_in()
         self._client: httpx.AsyncClient | None = None
+        self._in_use: Counter[httpx.AsyncClient] = Counter()
 
     @asynccontextmanager
     async def call_api(
@@ -79,21 +81,18 @@ class ApiServer:
             httpx.HTTPError: It did not answer.
         """
         url = path_in(version, namespace, path)
-        response = await self._send(method, url, options, stream=stream)
-        try:
+        async with self._answer(method, url, options, stream=stream) as response:
             if response.is_error:
                 await response.aread()
                 raise _error(response)
             yield response
-        finally:
-            await response.aclose()
 
     async def version(self) -> str:
         """Return the version of the server, such as `v1.36.3`."""
-        response = await self._send("GET", "/version", {}, stream=False)
-        if response.is_error:
-            raise _error(response)
-        return str(read_object(response).get("gitVersion", "unknown"))
+        async with self._answer("GET", "/version", {}, stream=False) as response:
+            if response.is_error:
+                raise _error(response)
+            return str(read_object(response).get("gitVersion", "unknown"))
 
     def open_client(self) -> httpx.AsyncClient:
         """Return a new client with the address, the headers and the TLS context of the login."""
@@ -130,28 +129,65 @@ class ApiServer:
             await self._client.aclose()
             self._client = None
 
-    async def _send(
+    @asynccontextmanager
+    async def _answer(
         self, method: str, path: str, options: dict[str, Any], *, stream: bool
-    ) -> httpx.Response:
+    ) -> AsyncIterator[httpx.Response]:
         """Send a request; send it again with a new login if the server rejects the login."""
-        response = await self._send_once(method, path, options, stream=stream)
-        if response.status_code != _UNAUTHORIZED:
-            return response
-        await response.aclose()
-        await self.close()
-        self.renew_login()
-        return await self._send_once(method, path, options, stream=stream)
+        client = self._current_client()
+        async with self._answer_to(client, method, path, options, stream=stream) as response:
+            if response.status_code != _UNAUTHORIZED:
+                yield response
+                return
+        await self._renew_client(client)
+        client = self._current_client()
+        async with self._answer_to(client, method, path, options, stream=stream) as response:
+            yield response
 
-    async def _send_once(
-        self, method: str, path: str, options: dict[str, Any], *, stream: bool
-    ) -> httpx.Response:
+    @asynccontextmanager
+    async def _answer_to(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        options: dict[str, Any],
+        *,
+        stream: bool,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request; the client stays open until its last response is closed."""
+        request_options = {"timeout": httpx.USE_CLIENT_DEFAULT} | options
+        request = client.build_request(method, path, extensions=self.extensions, **request_options)
+        self._in_use[client] += 1
+        try:
+            response = await client.send(request, stream=stream)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        finally:
+            self._in_use[client] -= 1
+            await self._close_unused(client)
+
+    def _current_client(self) -> httpx.AsyncClient:
         if self._client is None:
             self._client = self.open_client()
-        request_options = {"timeout": httpx.USE_CLIENT_DEFAULT} | options
-        request = self._client.build_request(
-            method, path, extensions=self.extensions, **request_options
-        )
-        return await self._client.send(request, stream=stream)
+        return self._client
+
+    async def _renew_client(self, rejected: httpx.AsyncClient) -> None:
+        """Replace a client with a rejected login, unless another request has done it.
+
+        Responses that it still reads, such as logs, go on.
+        """
+        if self._client is rejected:
+            self._client = None
+            self.renew_login()
+        await self._close_unused(rejected)
+
+    async def _close_unused(self, client: httpx.AsyncClient) -> None:
+        if self._in_use[client] == 0:
+            del self._in_use[client]
+            if client is not self._client:
+                await client.aclose()
 
 
 def read_object(response: httpx.Response) -> dict[str, Any]:
