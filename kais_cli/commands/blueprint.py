@@ -77,10 +77,10 @@ def list_blueprints(  # noqa: PLR0913 (one argument per option)
     SUCCESS is the share of the runs that count, and CI95 its 95 % confidence interval. Runs that
     were cancelled, or that the cluster could not run, do not count.
     """
-    now = session.environment.now()
+    clock = session.environment.now
     table = resource_access.Table(
         blueprint.BLUEPRINT_HEADERS,
-        lambda body: blueprint.blueprint_row(Blueprint.from_dict(body), now=now),
+        lambda body: blueprint.blueprint_row(Blueprint.from_dict(body), now=clock()),
     )
     selection = resource_access.Selection(
         all_namespaces, selector, watch, sort_by, has_headers=not no_headers

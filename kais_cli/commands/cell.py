@@ -55,10 +55,10 @@ def list_cells(  # noqa: PLR0913 (one argument per option)
     no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the cells of a namespace."""
-    now = session.environment.now()
+    clock = session.environment.now
     table = resource_access.Table(
         formation.CELL_LIST_HEADERS,
-        lambda body: formation.cell_list_row(Cell.from_dict(body), now=now),
+        lambda body: formation.cell_list_row(Cell.from_dict(body), now=clock()),
     )
     selection = resource_access.Selection(
         all_namespaces, selector, watch, sort_by, has_headers=not no_headers

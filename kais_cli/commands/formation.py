@@ -48,9 +48,9 @@ def list_formations(  # noqa: PLR0913 (one argument per option)
     no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the formations of a namespace."""
-    now = session.environment.now()
+    clock = session.environment.now
     table = resource_access.Table(
-        formation.HEADERS, lambda body: formation.row(Formation.from_dict(body), now=now)
+        formation.HEADERS, lambda body: formation.row(Formation.from_dict(body), now=clock())
     )
     selection = resource_access.Selection(
         all_namespaces, selector, watch, sort_by, has_headers=not no_headers

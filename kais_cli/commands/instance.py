@@ -57,9 +57,9 @@ def list_instances(  # noqa: PLR0913 (one argument per option)
     no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the instances of a namespace."""
-    now = session.environment.now()
+    clock = session.environment.now
     table = resource_access.Table(
-        instance.HEADERS, lambda body: instance.row(BlueprintInstance.from_dict(body), now=now)
+        instance.HEADERS, lambda body: instance.row(BlueprintInstance.from_dict(body), now=clock())
     )
     selection = resource_access.Selection(
         all_namespaces, selector, watch, sort_by, has_headers=not no_headers

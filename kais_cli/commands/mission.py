@@ -46,9 +46,10 @@ def list_missions(  # noqa: PLR0913 (one argument per option)
     no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the missions of a namespace."""
-    now = session.environment.now()
+    clock = session.environment.now
     table = resource_access.Table(
-        mission.MISSION_HEADERS, lambda body: mission.mission_row(Mission.from_dict(body), now=now)
+        mission.MISSION_HEADERS,
+        lambda body: mission.mission_row(Mission.from_dict(body), now=clock()),
     )
     selection = resource_access.Selection(
         all_namespaces, selector, watch, sort_by, has_headers=not no_headers

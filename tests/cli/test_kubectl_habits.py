@@ -92,6 +92,24 @@ def test_a_watch_prints_the_list_and_then_each_object_that_changes(terminal, clu
     ]
 
 
+GROUPS = {
+    "blueprint": objects.blueprint,
+    "formation": lambda: objects.made("Formation", "doctor", objects.TEMPLATE["formation"]),
+    "instance": objects.instance,
+    "mission": objects.mission,
+    "cell": lambda: objects.made("Cell", "lead", {"container": {"image": "lead:1"}}),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_watch_prints_the_age_that_an_object_has_when_it_changes(terminal, cluster, group):
+    body = GROUPS[group]()
+    cluster.put(body)
+    cluster.script = [*[None] * 3600, body]
+    assert terminal.run(group, "list", "-w") == 0
+    assert [line.split()[-1] for line in terminal.out.splitlines()] == ["AGE", "2m", "62m"]
+
+
 def test_a_wide_list_has_the_reason_and_the_message_of_the_summary(terminal, cluster):
     failed = objects.condition("Succeeded", "False", "TaskFailed", "exit code 3")
     cluster.put(objects.ended("Failed", conditions=[failed]))

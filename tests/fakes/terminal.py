@@ -161,6 +161,7 @@ class FakeCluster:
         if bodies := self.list(kind, namespace, labels=labels):
             yield bodies
         for step in self.script:
+            self.now += timedelta(seconds=1)
             if isinstance(step, dict) and step["kind"] == kind:
                 self.put(step)
                 yield [step]
