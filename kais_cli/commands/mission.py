@@ -101,5 +101,5 @@ def wait(
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
     earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:
-        return earlier_runs.report_outcome(session, mission, earlier_run)
+        return earlier_runs.report_outcome(session, mission, earlier_run, form=output_)
     return report.follow_mission(session, name, form=output_, timeout=report.parse_timeout(timeout))

@@ -15,7 +15,9 @@ from kais_cli import errors
 from kais_cli.exit_status import ExitStatus, of_outcome
 from kais_cli.facts import tables as fact_tables
 from kais_cli.knowledge import scope_context
-from kais_cli.views import text_layout
+from kais_cli.runs import report
+from kais_cli.views import output, text_layout
+from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from kais.resources.mission import Mission
@@ -49,8 +51,10 @@ def earlier_run(mission: Mission, number: int | None) -> str | None:
     )
 
 
-def report_outcome(session: Session, mission: Mission, run_id: str) -> ExitStatus:
+def report_outcome(session: Session, mission: Mission, run_id: str, *, form: Format) -> ExitStatus:
     """Write the outcome of an ended run; return its exit status.
+
+    For programs, the fields are those of the report of a followed run, without the facts.
 
     Raises:
         Refused: The ledger has no outcome of the run.
@@ -60,8 +64,15 @@ def report_outcome(session: Session, mission: Mission, run_id: str) -> ExitStatu
         run = client.get_run(run_id, namespace=namespace)
     if run.outcome is None:
         raise errors.Refused(f"the ledger has no outcome of the run {run_id} of {mission.ref}")
-    session.write(f"{mission.metadata.name}, run {run_id}: {run.outcome}\n")
-    return of_outcome(outcomes.Outcome(run.outcome))
+    outcome, name = outcomes.Outcome(run.outcome), mission.metadata.name
+    if form is Format.NAME:
+        session.write(output.format_names([{"metadata": {"name": name}}], kind="Mission"))
+    elif form is Format.TABLE:
+        session.write(f"{name}, run {run_id}: {outcome}\n")
+    else:
+        tree = report.RunReport(name, outcome.value, run_id, run.attempts).to_dict()
+        session.write(output.dump(tree, form))
+    return of_outcome(outcome)
 
 
 def write_record(session: Session, mission: Mission, run_id: str, attempt: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from kais_cli.runs import (
     service_cell,
 )
 from kais_cli.runs.progress import RunState
-from kais_cli.views import agent_usage, output, text_layout
+from kais_cli.views import agent_usage, model_trees, output, text_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
@@ -235,14 +236,31 @@ def _usage_tree(mission: Mission | None) -> dict[str, Any] | None:
     }
 
 
+@dataclass(frozen=True)
+class RunReport:
+    """The result of a run as programs read it; what is None is not known."""
+
+    name: str
+    outcome: str | None
+    run_id: str | None
+    attempt: int | None
+    result: str | None = None
+    usage: dict[str, Any] | None = None
+    knowledge: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON tree."""
+        return {model_trees.to_camel_case(name): value for name, value in vars(self).items()}
+
+
 def _tree(state: RunState, name: str, run_knowledge: RunKnowledge | None) -> dict[str, Any]:
     mission = state.mission
-    return {
-        "name": name,
-        "outcome": state.outcome.value if state.outcome else None,
-        "runId": mission.status.run_id if mission else None,
-        "attempt": mission.status.attempt if mission else None,
-        "result": mission.status.result if mission else None,
-        "usage": _usage_tree(mission),
-        "knowledge": run_knowledge.to_dict() if run_knowledge else None,
-    }
+    return RunReport(
+        name,
+        outcome=state.outcome.value if state.outcome else None,
+        run_id=mission.status.run_id if mission else None,
+        attempt=mission.status.attempt if mission else None,
+        result=mission.status.result if mission else None,
+        usage=_usage_tree(mission),
+        knowledge=run_knowledge.to_dict() if run_knowledge else None,
+    ).to_dict()

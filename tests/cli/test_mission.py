@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import yaml
 
 from kais.resources.mission import Mission
 from kais_cli import errors
@@ -147,11 +148,39 @@ def test_wait_for_the_current_run_ends_with_its_outcome(terminal):
     assert terminal.run("mission", "wait", "doctor-x2k4f") == ExitStatus.SUCCEEDED
 
 
-def test_wait_for_an_earlier_run_reads_its_outcome_from_the_ledger(terminal, knowledge, rerun):
+@pytest.fixture
+def timed_out(knowledge, rerun):
+    """The earlier run, as the ledger has it."""
     knowledge.answers["GET /v1/runs/run-0"] = {
         "run_id": "run-0", "namespace": "demo", "scope": "realm:demo", "outcome": "TimedOut",
-        "opened_at": objects.AT,
+        "opened_at": objects.AT, "attempts": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)], ids=["json", "yaml"]
+)
+def test_wait_for_an_earlier_run_has_the_fields_of_a_followed_run_for_programs(
+    terminal, timed_out, form, load
+):
+    arguments = ("mission", "wait", "doctor-x2k4f", "-o", form)
+    assert terminal.run(*arguments) == ExitStatus.SUCCEEDED
+    followed = load(terminal.out)
+    assert terminal.run(*arguments, "--run", "1") == ExitStatus.TIMED_OUT
+    outcome = load(terminal.out)
+    assert list(outcome) == list(followed)
+    assert {name: value for name, value in outcome.items() if value is not None} == {
+        "name": "doctor-x2k4f", "outcome": "TimedOut", "runId": "run-0", "attempt": 2,
+    }  # fmt: skip
+
+
+def test_wait_for_an_earlier_run_writes_only_the_name_if_asked_for_that(terminal, timed_out):
+    arguments = ("mission", "wait", "doctor-x2k4f", "--run", "1", "-o", "name")
+    assert terminal.run(*arguments) == ExitStatus.TIMED_OUT
+    assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
+
+
+def test_wait_for_an_earlier_run_reads_its_outcome_from_the_ledger(terminal, timed_out):
     assert terminal.run("mission", "wait", "doctor-x2k4f", "--run", "1") == ExitStatus.TIMED_OUT
     assert terminal.out == "doctor-x2k4f, run run-0: TimedOut\n"
 
