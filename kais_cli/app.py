@@ -5,6 +5,7 @@ Imports nothing heavy, so that `kais --help` answers before a cluster client cou
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -81,7 +82,7 @@ def main(
         )
         streams.write()
     except TyperException as exc:
-        streams.stderr.write(_usage_message(exc))
+        _write_error(_usage_message(exc), streams)
         return ExitStatus.USAGE
     except Exception as exc:  # noqa: BLE001 - a person at a terminal is never shown a traceback
         if streams.is_interrupted() and not isinstance(exc, CliError):
@@ -125,6 +126,12 @@ def _write_failure(exc: Exception, streams: Environment, *, with_traceback: bool
     if with_traceback:
         import traceback  # noqa: PLC0415 (only for this option)
 
-        streams.stderr.write("".join(traceback.format_exception(exc)))
-    streams.stderr.write(text_layout.escape_control_characters(f"error: {failure}\n"))
+        _write_error("".join(traceback.format_exception(exc)), streams)
+    _write_error(text_layout.escape_control_characters(f"error: {failure}\n"), streams)
     return failure.status
+
+
+def _write_error(text: str, streams: Environment) -> None:
+    """Write to stderr; without a reader, the exit status alone says what happened."""
+    with contextlib.suppress(CliError):
+        streams.write_error(text)

@@ -97,17 +97,11 @@ class Environment:
             BrokenOutputPipe: The reader closed the pipe.
             CliError: The output cannot be written, for example because the disk is full.
         """
-        try:
-            if text:
-                self.stdout.write(text)
-            else:
-                self.stdout.flush()
-        except BrokenPipeError as exc:
-            discard_output(self.stdout)
-            raise errors.BrokenOutputPipe from exc
-        except OSError as exc:
-            discard_output(self.stdout)
-            raise errors.CliError(f"cannot write the output ({exc.strerror})") from exc
+        _write(self.stdout, text)
+
+    def write_error(self, text: str) -> None:
+        """Write to stderr; raises the same."""
+        _write(self.stderr, text)
 
 
 def from_process() -> Environment:
@@ -126,6 +120,20 @@ def from_process() -> Environment:
         settings=settings.from_environment(),
         is_interrupted=recorded.has_happened,
     )
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        if text:
+            stream.write(text)
+        else:
+            stream.flush()
+    except BrokenPipeError as exc:
+        discard_output(stream)
+        raise errors.BrokenOutputPipe from exc
+    except OSError as exc:
+        discard_output(stream)
+        raise errors.CliError(f"cannot write the output ({exc.strerror})") from exc
 
 
 def discard_output(stream: TextIO) -> None:

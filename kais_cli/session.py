@@ -79,7 +79,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """Write a line to stderr, separate from the output."""
-        self.environment.stderr.write(text_layout.escape_control_characters(text) + "\n")
+        self.environment.write_error(text_layout.escape_control_characters(text) + "\n")
 
 
 def write_examples(ctx: Any, formatter: Any) -> None:

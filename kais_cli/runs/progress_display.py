@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
@@ -42,8 +43,8 @@ class Display(Protocol):
 class PlainDisplay:
     """Displays lines only."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
 
     def __enter__(self) -> Self:
         return self
@@ -54,12 +55,12 @@ class PlainDisplay:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stream.flush()
+        """Do nothing: each line was flushed."""
 
     def line(self, text: str) -> None:
         """Write a line and flush it, for readers of a pipe."""
-        self._stream.write(text_layout.escape_control_characters(text) + "\n")
-        self._stream.flush()
+        self._write(text_layout.escape_control_characters(text) + "\n")
+        self._write("")
 
     def tick(self, state: RunState, elapsed: timedelta) -> None:
         """Do nothing: a pipe would keep every update."""
@@ -111,7 +112,7 @@ class LiveDisplay:
 def open_display(environment: Environment, *, form: output.Format) -> Display:
     """Return the display: on stdout for people, on stderr if stdout is for programs."""
     if form is not output.Format.TABLE:
-        return PlainDisplay(environment.stderr)
+        return PlainDisplay(environment.write_error)
     if environment.is_terminal:
         return LiveDisplay(environment.stdout, has_colour=environment.settings.has_colour)
-    return PlainDisplay(environment.stdout)
+    return PlainDisplay(environment.write)
