@@ -14,6 +14,7 @@ from kais.resources import blueprint_revision
 from kais.resources.blueprint import TemplateSpec
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais_cli.blueprints import lookup, manifests, render_requests, revisions
+from kais_cli.cluster import resource_access
 from kais_cli.error_messages import failures
 from kais_cli.errors import UsageError
 from kais_cli.views import output, text_layout, yaml_key_order
@@ -140,15 +141,18 @@ def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> 
     return replace(diff, uses=tuple(_diff_instances(session, name, new_template, subject)))
 
 
+def _blueprint_of(instance: Body) -> str | None:
+    name: str | None = (instance.get("spec", {}).get("blueprintRef") or {}).get("name")
+    return name
+
+
 def _diff_instances(
     session: Session, name: str, new_template: TemplateSpec, subject: str
 ) -> Iterator[InstanceDiff]:
     """Compare every instance; those with a revision are rendered in one process."""
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
-    instances = [BlueprintInstance.from_dict(body) for body in bodies]
-    blueprint_instances = [
-        instance for instance in instances if instance.spec.blueprint_ref.name == name
-    ]
+    own = [body for body in bodies if _blueprint_of(body) == name]
+    blueprint_instances = resource_access.read_valid(session, BlueprintInstance, own)
     numbers = {
         instance.metadata.name: instance.status.revision_in_use for instance in blueprint_instances
     }

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kais.errors import InvalidResource
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import jsonpath, output, table_layout
 from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
+    from kais.resources.base import Resource
     from kais_cli.ports import Body
     from kais_cli.session import Session
 
+_Kind = TypeVar("_Kind", bound="Resource")
 
 _GROUPS = {
     "Blueprint": "blueprint",
@@ -53,6 +56,29 @@ class Table:
 
     headers: Sequence[str]
     row: Callable[[Body], Sequence[object]]
+
+
+def read_valid(session: Session, kind: type[_Kind], bodies: Iterable[Body]) -> list[_Kind]:
+    """Read the objects that are valid, and note the others.
+
+    One that another version stored may be invalid, and must not hide the rest.
+    """
+    resources = []
+    for body in bodies:
+        try:
+            resources.append(kind.from_dict(body))
+        except InvalidResource as exc:
+            _note_invalid(session, body, exc)
+    return resources
+
+
+def _note_invalid(session: Session, body: Body, failure: InvalidResource) -> None:
+    metadata = body["metadata"]
+    name, namespace, group = metadata["name"], metadata["namespace"], _GROUPS[body["kind"]]
+    session.note(
+        f"warning: {body['kind']}/{namespace}/{name} is not valid: {failure.violations[0]};"
+        f" `kais {group} show {name} -n {namespace} -o yaml` shows it as it is stored"
+    )
 
 
 def get(session: Session, kind: str, name: str) -> Body:
@@ -162,7 +188,7 @@ def write_list(
         session.note(f"no {_GROUPS[kind]}s{labels} {searched_namespaces}{advice}")
     else:
         columns = _columns(table, selection)
-        session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))
+        session.write(columns.format_rows(_rows(session, bodies, table, selection)))
     return ExitStatus.SUCCEEDED
 
 
@@ -186,7 +212,7 @@ def _watch_list(
         if form is Listing.NAME:
             session.write(output.format_names(bodies, kind=kind))
         else:
-            session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))
+            session.write(columns.format_rows(_rows(session, bodies, table, selection)))
         session.environment.write()
     return ExitStatus.SUCCEEDED
 
@@ -209,6 +235,17 @@ def _columns(table: Table, selection: Selection) -> table_layout.Columns:
     return table_layout.Columns(headers, has_header=selection.has_headers)
 
 
-def _row(body: Body, table: Table, selection: Selection) -> list[object]:
-    namespace = [body["metadata"]["namespace"]] if selection.all_namespaces else []
-    return [*namespace, *table.row(body)]
+def _rows(
+    session: Session, bodies: Sequence[Body], table: Table, selection: Selection
+) -> list[list[object]]:
+    """Return a row for each object; of one that is not valid, only its name, and a note."""
+    rows = []
+    for body in bodies:
+        namespace = [body["metadata"]["namespace"]] if selection.all_namespaces else []
+        try:
+            row = table.row(body)
+        except InvalidResource as exc:
+            _note_invalid(session, body, exc)
+            row = (body["metadata"]["name"], *[None] * (len(table.headers) - 1))
+        rows.append([*namespace, *row])
+    return rows

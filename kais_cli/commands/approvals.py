@@ -11,6 +11,7 @@ from kais import approvals, labels, reasons
 from kais.approvals import ApprovalDecision
 from kais.resources.mission import CallApprovalStatus, Mission
 from kais_cli import errors
+from kais_cli.cluster import resource_access
 from kais_cli.commands.options import AllNamespaces, DryRun, Output, dry_run_suffix
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
@@ -106,7 +107,8 @@ def reject(
 
 
 def _waiting(session: Session, namespace: str | None) -> list[tuple[Mission, CallApprovalStatus]]:
-    missions = [Mission.from_dict(body) for body in session.cluster.list("Mission", namespace)]
+    bodies = session.cluster.list("Mission", namespace)
+    missions = resource_access.read_valid(session, Mission, bodies)
     return [
         (mission, call)
         for mission in missions

@@ -66,9 +66,9 @@ def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitS
     if form is not Format.TABLE:
         session.write(output.dump_object(body, form))
         return ExitStatus.SUCCEEDED
-    bodies = session.cluster.list("Cell", session.namespace)
-    cells = [Cell.from_dict(body) for body in bodies]
-    formation_cells = [cell for cell in cells if cell.spec.formation_ref == name]
+    cells = session.cluster.list("Cell", session.namespace)
+    own = [cell for cell in cells if cell.get("spec", {}).get("formationRef") == name]
+    formation_cells = resource_access.read_valid(session, Cell, own)
     session.write(formation.format_detail(Formation.from_dict(body), formation_cells))
     return ExitStatus.SUCCEEDED
 

@@ -178,7 +178,7 @@ class SendMessageAnswer(ToolAnswer):
 async def _list_blueprints(backend: PersonKnowledge, _: NoArguments) -> BlueprintsAnswer:
     session = backend.session
     bodies = await _in_thread(session.cluster.list, "Blueprint", session.namespace)
-    blueprints = [Blueprint.from_dict(body) for body in bodies[:_MAX_LISTED]]
+    blueprints = resource_access.read_valid(session, Blueprint, bodies[:_MAX_LISTED])
     return BlueprintsAnswer(
         namespace=session.namespace,
         blueprints=tuple(_blueprint_view(blueprint) for blueprint in blueprints),
@@ -216,7 +216,7 @@ async def _mission_status(
             namespace=session.namespace, missions=tuple(map(_mission_view, missions))
         )
     bodies = await _in_thread(session.cluster.list, "Mission", session.namespace)
-    missions = [Mission.from_dict(body) for body in bodies[:_MAX_LISTED]]
+    missions = resource_access.read_valid(session, Mission, bodies[:_MAX_LISTED])
     return MissionsAnswer(
         namespace=session.namespace,
         missions=tuple(map(_mission_view, missions)),
