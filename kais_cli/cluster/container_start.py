@@ -62,6 +62,18 @@ def wait(pod: Body, container: str) -> Wait | None:
     return None
 
 
+def why_not_started(pod: Body, container: str) -> str | None:
+    """Return why a container has not started; None if it has, or the pod does not show it."""
+    status = pod.get("status", {})
+    states = dict(_states(status, "initContainerStatuses"))
+    states |= dict(_states(status, "containerStatuses"))
+    if states.get(container, {}).keys() & {"running", "terminated"}:
+        return None
+    reason = obstacle(pod, container)
+    waiting = wait(pod, container) if reason is None else None
+    return reason if waiting is None else waiting.message
+
+
 def _cause(status: Body) -> str:
     """Return why a pod has ended: its reason, or the init container that failed."""
     if status.get("reason"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kais import labels, names
 from kais_cli import errors
+from kais_cli.cluster import container_start
 from kais_cli.ports import Waiting
 from kais_cli.runs import followed_logs, service_cell
 from kais_cli.runs.followed_logs import Log
@@ -123,7 +124,8 @@ def _write_pods(
     if not has_output:
         raise _no_log(session, pod_names, options)
     if not any(has_output):
-        session.note(f"the log of {pod_names} is empty")
+        selected = [(pod, name) for pod, name in all_logs if container in (None, name)]
+        session.note(_why_empty(session, selected) or f"the log of {pod_names} is empty")
 
 
 def _write_one_by_one(
@@ -150,6 +152,17 @@ def _check_count(session: Session, sequences: Sequence[Sequence[Log]]) -> None:
         f" {followed_logs.MAX_STREAMS}; choose a container with -c, leave out --follow, or follow"
         f" one pod with `kubectl logs -f {pod} -n {session.namespace}`"
     )
+
+
+def _why_empty(session: Session, selected: Sequence[tuple[Body, str]]) -> str:
+    """Return a line for each reason why containers have not started; empty without one."""
+    by_reason: dict[str, str] = {}
+    for pod, name in selected:
+        reason = container_start.why_not_started(pod, name)
+        if reason is not None:
+            subject = f"{name} in Pod/{session.namespace}/{pod['metadata']['name']}"
+            by_reason.setdefault(reason, f"{subject} has no log, it has not started: {reason}")
+    return "\n".join(by_reason.values())
 
 
 def _no_log(session: Session, pod_names: str, options: LogOptions) -> errors.Refused:

@@ -206,6 +206,45 @@ def test_an_empty_log_says_so(terminal, cluster, arguments):
     assert terminal.err == f"the log of {POD} is empty\n"
 
 
+NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+NO_ROOM = {
+    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    "message": "0/3 nodes are available",
+}  # fmt: skip
+NOT_STARTED = {
+    "no image": (
+        {"containerStatuses": [{"name": "work", "state": NO_IMAGE}]},
+        "work does not start: ImagePullBackOff: no such image",
+    ),
+    "no node has room": ({"conditions": [NO_ROOM]}, "Unschedulable: 0/3 nodes are available"),
+    "evicted": (
+        {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+        "the pod has ended: Evicted: low on memory",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod_status", "reason"), NOT_STARTED.values(), ids=NOT_STARTED)
+def test_a_container_that_has_not_started_is_not_said_to_have_an_empty_log(
+    terminal, cluster, pod_status, reason
+):
+    cluster.written.clear()
+    cluster.put(cluster.get("Pod", "demo", POD) | {"status": pod_status})
+    assert terminal.run("instance", "logs", "doctor-x2k4f") == 0
+    assert terminal.err == f"work in Pod/demo/{POD} has no log, it has not started: {reason}\n"
+
+
+@pytest.mark.parametrize("state", [{"running": {}}, {"terminated": {"exitCode": 0}}], ids=list)
+def test_a_container_that_has_started_and_written_nothing_has_an_empty_log(
+    terminal, cluster, state
+):
+    cluster.written.clear()
+    status = {"phase": "Failed", "containerStatuses": [{"name": "work", "state": state}]}
+    cluster.put(cluster.get("Pod", "demo", POD) | {"status": status})
+    assert terminal.run("instance", "logs", "doctor-x2k4f") == 0
+    assert terminal.err == f"the log of {POD} is empty\n"
+
+
 def test_a_cell_without_pods_says_so(terminal, cluster):
     cluster.delete("Pod", "demo", POD)
     assert terminal.run("cell", "logs", "doctor-x2k4f-doctor-0") == ExitStatus.FAILED
