@@ -23,6 +23,7 @@ from kais_operator.controllers.blueprint_instance.decide import (
     instance_reruns,
     instance_run,
     revision_selection,
+    run_recovery,
 )
 from kais_operator.controllers.blueprint_instance.decide.apply_children import ApplyDecision
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
@@ -42,13 +43,16 @@ _STEPS = (
 
 def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime) -> Plan:
     """Choose the writes for an instance's Formation and Mission, and compute its status."""
+    is_suspended = status_and_events.is_suspended(observed.instance)
+    taken_over = () if is_suspended else run_recovery.take_over(observed)
+    if taken_over:
+        return Plan(taken_over)
     desired = conditions.ConditionSet()
     rendered = _add_rendering_conditions(desired, observed)
     if rendered is not None:
         applied = apply_children.decide_apply(observed, rendered)
     else:
         applied = apply_children.follow(observed)
-    is_suspended = status_and_events.is_suspended(observed.instance)
     if is_suspended:
         applied = apply_children.suspended(observed, applied)
     _add_apply_conditions(desired, observed, applied)

@@ -1,0 +1,75 @@
+"""Take over the run of a Mission whose instance has no record of it.
+
+`kubectl replace` removes the annotations of an instance, and `--cascade=orphan` leaves its children
+to the next object of its name. In both cases the Mission still has the run: the instance gets the
+run and its revision back before anything else is decided. Otherwise it would wait for a run that no
+Mission has, or move a team to another revision while it works.
+"""
+
+from __future__ import annotations
+
+from kais import labels, names
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais_operator.controllers.blueprint_instance.decide import child_manifests, instance_run
+from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
+from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
+    BlueprintInstanceObserved,
+)
+from kais_operator.planning import annotation_values, children, run_stamps
+from kais_operator.planning.children import Ownership
+from kais_operator.planning.plan import Action, Body, EmitEvent, ObjectRef, PatchMetadata
+
+_OF_THE_RUN = (labels.TRACEPARENT, labels.CANARY_LOT)
+"""Annotations of a Mission that its instance has with the same value."""
+
+
+def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
+    """Choose the write that records the run of the Mission; none if the instance has a run."""
+    instance, mission = observed.instance, observed.mission
+    if instance_run.run_of(instance) is not None or mission is None:
+        return ()
+    run_id = annotation_values.run_id(run_stamps.annotations_of(mission))
+    if run_id is None or not _is_of_instance(instance, mission):
+        return ()
+    ref = ObjectRef(instance.kind, instance.metadata.namespace, instance.metadata.name)
+    message = f"run {run_id} of {children.ref_of(mission)} continues as the run of this object"
+    return (
+        PatchMetadata(
+            ref,
+            resource_version=instance.metadata.resource_version,
+            annotations={
+                **dict.fromkeys(observed.copied),
+                **_annotations(instance, mission, Run(run_id)),
+            },
+            labels=_pin_labels(instance, mission),
+        ),
+        EmitEvent("Normal", "RunTakenOver", message),
+    )
+
+
+def _is_of_instance(instance: BlueprintInstance, mission: Body) -> bool:
+    ownership = children.ownership_of(mission, child_manifests.parent_of(instance))
+    is_copied = run_stamps.is_own(children.ref_of(mission), mission) is False
+    return ownership in (Ownership.OWNED, Ownership.ORPHANED) and not is_copied
+
+
+def _annotations(instance: BlueprintInstance, mission: Body, run: Run) -> dict[str, str | None]:
+    """Return the annotations of the run; a rerun that was requested since stays requested."""
+    carried = run_stamps.annotations_of(mission)
+    nonce = carried.get(labels.RERUN_TAKEN)
+    annotations = instance_run.run_annotations(
+        instance, run=run, is_session=False, mission_nonce=nonce
+    )
+    if nonce is None:
+        annotations.pop(labels.RERUN_TAKEN, None)
+    return annotations | {name: carried[name] for name in _OF_THE_RUN if name in carried}
+
+
+def _pin_labels(instance: BlueprintInstance, mission: Body) -> dict[str, str | None]:
+    """Return the labels that pin the revision of the Mission; none of another Blueprint's."""
+    carried = mission["metadata"].get("labels") or {}
+    blueprint = names.label_value(instance.spec.blueprint_ref.name)
+    number = annotation_values.parse_digits(carried.get(labels.REVISION))
+    if number is None or carried.get(labels.BLUEPRINT) != blueprint:
+        return {}
+    return {labels.BLUEPRINT: blueprint, labels.REVISION: str(number)}
