@@ -1,15 +1,17 @@
 """Compares two specs of a blueprint, and reports the breaking changes.
 
 A change is breaking if an instance with the same parameters may fail or get another result: a
-parameter was removed, retyped, became required, or has another default or stricter rules.
+parameter was removed, retyped, became required, or has another default or stricter rules. So is a
+change that deletes the volume of its team, or that the volume cannot take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kais import tree_diff
 from kais.resources.blueprint import Parameter, ParameterType, TemplateSpec
+from kais.resources.formation import AccessMode
 
 _SHOWN_CHANGES = 20  # of a tree; enough to recognise an edit
 _LOWER = {"min": "min", "min_length": "minLength", "min_items": "minItems"}
@@ -38,6 +40,7 @@ def compare(old: TemplateSpec, new: TemplateSpec) -> Comparison:
         broken, other_changes = _parameter(name, old_parameters.get(name), new_parameters.get(name))
         breaking += broken
         harmless += other_changes
+    breaking += _workspace_breaks(old.formation, new.formation)
     changes = [*breaking, *harmless, *_other_changes(old, new)]
     return Comparison("; ".join(changes), tuple(breaking))
 
@@ -91,6 +94,30 @@ def _stricter_rules(old: Parameter, new: Parameter) -> Iterator[str]:
         removed = [value for value in old.values or [] if value not in (new.values or [])]
         if removed:
             yield f"no longer takes {', '.join(tree_diff.excerpt(value) for value in removed)}"
+
+
+def _workspace_breaks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    path, before, after = "formation.workspace", old.get("workspace"), new.get("workspace")
+    if before is None:
+        return
+    if after is None:
+        yield f"{path} was removed: the volume of the team and its files are deleted"
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return
+    condition = after.get("$if")
+    if condition is not None and condition != before.get("$if"):
+        yield (
+            f"{path} depends on another condition: if it is false, the volume of the team and its"
+            " files are deleted"
+        )
+    for field, default in (
+        ("accessMode", AccessMode.READ_WRITE_ONCE.value),
+        ("storageClassName", None),
+    ):
+        old_value, new_value = before.get(field, default), after.get(field, default)
+        if new_value not in (None, old_value):
+            change = f"{tree_diff.excerpt(old_value)} to {tree_diff.excerpt(new_value)}"
+            yield f"{path}.{field} changed from {change}: the volume of a team cannot change that"
 
 
 def _other_changes(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:

@@ -137,3 +137,70 @@ def test_many_changes_are_counted():
     old = template(formation={f"k{i}": i for i in range(50)})
     new = template(formation={f"k{i}": i + 1 for i in range(50)})
     assert compatibility.compare(old, new).changes.endswith("and 30 more changes of formation")
+
+
+def with_workspace(**workspace):
+    return template(formation={"cells": [{"name": "a"}], "workspace": workspace})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            with_workspace(),
+            template(),
+            "formation.workspace was removed: the volume of the team and its files are deleted",
+        ),
+        (
+            with_workspace(),
+            with_workspace(**{"$if": "debug"}),
+            (
+                "formation.workspace depends on another condition: if it is false, the volume of"
+                " the team and its files are deleted"
+            ),
+        ),
+        (
+            with_workspace(),
+            with_workspace(accessMode="ReadWriteMany"),
+            (
+                'formation.workspace.accessMode changed from "ReadWriteOnce" to "ReadWriteMany":'
+                " the volume of a team cannot change that"
+            ),
+        ),
+        (
+            with_workspace(storageClassName="slow"),
+            with_workspace(storageClassName="fast"),
+            (
+                'formation.workspace.storageClassName changed from "slow" to "fast": the volume of'
+                " a team cannot change that"
+            ),
+        ),
+        (
+            with_workspace(),
+            with_workspace(storageClassName="fast"),
+            (
+                'formation.workspace.storageClassName changed from none to "fast": the volume of'
+                " a team cannot change that"
+            ),
+        ),
+    ],
+)
+def test_a_revision_that_costs_a_team_its_volume_breaks_callers(old, new, message):
+    comparison = compatibility.compare(old, new)
+    assert comparison.breaking == (message,)
+    assert comparison.changes.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (template(), with_workspace()),
+        (with_workspace(size="1Gi"), with_workspace(size="2Gi")),
+        (with_workspace(), with_workspace(accessMode="ReadWriteOnce")),
+        (with_workspace(storageClassName="slow"), with_workspace()),
+        (with_workspace(**{"$if": "debug"}), with_workspace()),
+        (with_workspace(**{"$if": "debug"}), with_workspace(**{"$if": "debug"})),
+    ],
+)
+def test_a_workspace_that_a_team_keeps_breaks_nobody(old, new):
+    assert compatibility.compare(old, new).breaking == ()

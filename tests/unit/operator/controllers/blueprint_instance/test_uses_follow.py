@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kais_operator.controllers.formation import observe as formation_controller
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import blueprints, uses
 from tests.fakes.uses import FORMATION, MISSION, TEAM, USE, condition, metadata, status
@@ -85,6 +86,23 @@ async def test_an_automatic_use_whose_owner_allows_it_moves_on_all_the_same() ->
     )
     await uses.settle(fake)
     assert image(fake) == "worker:2"
+
+
+async def test_an_automatic_use_keeps_its_files_when_a_revision_has_no_workspace() -> None:
+    formation = blueprints.blueprint()["spec"]["formation"]
+    head = blueprints.blueprint(formation={**formation, "workspace": {"size": "1Gi"}})
+    fake = await uses.world(blueprints.instance(**FOLLOWING), head=head)
+    await uses.settle(fake)
+    await fake.settle(formation_controller.CONTROLLER, FORMATION)
+    uses.end(fake)
+    await uses.edit_head(fake, formation={**formation, "workspace": None})
+    await uses.settle(fake)
+    await fake.settle(formation_controller.CONTROLLER, FORMATION)
+    assert fake.cluster.refs("PersistentVolumeClaim"), "the volume is still there"
+    assert (
+        "stops here, because revision 2 may break it: formation.workspace was removed"
+        in condition(fake, "BlueprintResolved")[2]
+    )
 
 
 async def test_breaks_between_are_held_against_the_revision_that_it_stands_on() -> None:
