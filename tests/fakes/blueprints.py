@@ -52,7 +52,7 @@ def revision(number: int = 1, *, of: Body | None = None, **metadata: Any) -> Bod
     )
     body["metadata"]["labels"] = {
         "app.kubernetes.io/managed-by": "kais",
-        "kais.io/blueprint": name,
+        "kais.io/blueprint": names.label_value(name),
         "kais.io/revision": str(number),
     }
     body["metadata"] |= metadata

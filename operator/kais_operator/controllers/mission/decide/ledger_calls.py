@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kais import labels, trace_context
+from kais import labels, names, trace_context
 from kais.agent_results import AgentUsage
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import knowledge_injection, run_scope
@@ -19,6 +19,7 @@ from kais_operator.controllers.mission.decide.attempt_record import AttemptSumma
 from kais_operator.controllers.mission.decide.attempt_state import State
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
+    instance_name,
     run_id_of,
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
@@ -211,10 +212,16 @@ def _costs(usage: AgentUsage | None) -> Body:
 
 
 def blueprint_of(observed: MissionObserved) -> str | None:
-    """Return the Blueprint that a mission's run counts for; None for a mission without one."""
+    """Return the Blueprint that a mission's run counts for; None for a mission without one.
+
+    It is the one that the mission was made from, which its instance may no longer name.
+    """
+    label = observed.mission.metadata.labels.get(labels.BLUEPRINT)
     if observed.instance is not None:
-        return observed.instance.spec.blueprint_ref.name
-    return observed.mission.metadata.labels.get(labels.BLUEPRINT)
+        name = observed.instance.spec.blueprint_ref.name
+        if label in (None, names.label_value(name)):
+            return name
+    return observed.blueprint or label
 
 
 def _instance_fields(observed: MissionObserved) -> Body:
@@ -224,10 +231,9 @@ def _instance_fields(observed: MissionObserved) -> Body:
     fields: Body = {
         "blueprint": blueprint_of(observed),
         "revision": revision or None,
-        "instance": mission_labels.get(labels.INSTANCE),
+        "instance": instance_name(observed.mission) or mission_labels.get(labels.INSTANCE),
     }
     if observed.instance is not None:
-        fields["instance"] = observed.instance.metadata.name
         fields["parameters"] = _parameters(observed)
         fields["parameters_hash"] = observed.instance.status.parameters_hash
     run = observed.ledger.run

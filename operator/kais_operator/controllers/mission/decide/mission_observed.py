@@ -93,6 +93,8 @@ class MissionObserved:
         declared: the KnowledgeScopes of the namespace.
         instance: the instance that created the mission; read while the ledger still needs its
             fields or an attempt is to be started.
+        blueprint: name of the Blueprint of the mission's revision; read when the ledger needs it
+            and the instance does not have it. Labels shorten long names and those with dots.
         ledger: what is known of the run in the knowledge service.
         refused_pods: why the API server refuses the pod of a Job without one, by the Job's name.
         refused_write: why the API server refused the writes of the last reconcile; None when it
@@ -136,6 +138,7 @@ class MissionObserved:
     maps: Mapping[str, Body] = field(default_factory=dict)
     declared: Sequence[KnowledgeScope] = ()
     instance: BlueprintInstance | None = None
+    blueprint: str | None = None
     ledger: Ledger = field(default_factory=Ledger)
     refused_pods: Mapping[str, Refusal] = field(default_factory=dict)
     refused_write: str | None = None
@@ -171,6 +174,12 @@ def parent_of(mission: Mission) -> Parent:
     return Parent(
         mission.api_version, mission.kind, metadata.namespace, metadata.name, metadata.uid
     )
+
+
+def instance_name(mission: Mission) -> str | None:
+    """Return the name of the instance that controls a mission; None without one."""
+    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    return owner.name if owner is not None and owner.kind == "BlueprintInstance" else None
 
 
 def run_id_of(mission: Mission) -> str | None:

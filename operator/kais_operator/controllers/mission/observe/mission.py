@@ -10,6 +10,7 @@ from typing import TypeVar
 from kais import durations, labels, names
 from kais.reasons import Reason
 from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
 from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais.resources.formation import Formation
@@ -43,6 +44,7 @@ from kais_operator.controllers.mission.decide.mission_observed import (
     Ledger,
     MissionObserved,
     RunningContainer,
+    instance_name,
     ref_of,
     run_id_of,
 )
@@ -86,6 +88,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     if not has_ended and not is_late and _has_unseen_end(mission, jobs, pods):
         pods = await _pods(world, mission, team, fresh=True)
     refused_pods = {} if has_ended else await _refused_pods(world, jobs, pods)
+    instance = None if is_recorded else await _instance(world, mission, ledger, jobs)
     observed = MissionObserved(
         mission=mission,
         team=team,
@@ -93,7 +96,8 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         pods=pods,
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await shared_reads.declared_scopes(world.cluster, ref.namespace),
-        instance=None if is_recorded else await _instance(world, mission, ledger, jobs),
+        instance=instance,
+        blueprint=None if is_recorded else await _blueprint(world, mission, instance, ledger),
         ledger=ledger,
         refused_pods=refused_pods,
         refused_write=world.write_refusals.refusal(ref),
@@ -531,16 +535,38 @@ async def _instance(
     world: World, mission: Mission, ledger: Ledger, jobs: Sequence[Body]
 ) -> BlueprintInstance | None:
     """Read the mission's instance if its fields or its suspension may be needed."""
-    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    name = instance_name(mission)
     is_open = any(not attempt_state.has_ended(job) for job in jobs)
-    is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
-    is_needed = is_needed or not is_open
-    if owner is None or owner.kind != "BlueprintInstance" or not is_needed:
+    if name is None or not (_needs_fields(mission, ledger) or not is_open):
         return None
-    ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
+    ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, name)
     body = await world.cluster.get(ref)
     instance = shared_reads.parse_resource(BlueprintInstance, body) if body is not None else None
     return instance if isinstance(instance, BlueprintInstance) else None
+
+
+def _needs_fields(mission: Mission, ledger: Ledger) -> bool:
+    """Whether the ledger may still need the fields of the mission's instance."""
+    return labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
+
+
+async def _blueprint(
+    world: World, mission: Mission, instance: BlueprintInstance | None, ledger: Ledger
+) -> str | None:
+    """Read the name of a mission's Blueprint from its revision if the instance does not have it."""
+    carried = mission.metadata.labels
+    label, number = carried.get(labels.BLUEPRINT), carried.get(labels.REVISION)
+    named = instance.spec.blueprint_ref.name if instance is not None else None
+    is_known = named is not None and names.label_value(named) == label
+    if label is None or number is None or is_known or not _needs_fields(mission, ledger):
+        return None
+    selector = f"{labels.BLUEPRINT}={label},{labels.REVISION}={number}"
+    bodies = await world.cluster.list(
+        "BlueprintRevision", mission.metadata.namespace, labels=selector
+    )
+    revisions = [shared_reads.parse_resource(BlueprintRevision, body) for body in bodies]
+    blueprints = (r.spec.blueprint for r in revisions if isinstance(r, BlueprintRevision))
+    return next((name for name in blueprints if names.label_value(name) == label), None)
 
 
 def _decide(observed: MissionObserved | InvalidMission, now: datetime) -> Plan:

@@ -1,10 +1,14 @@
 """Missions that are deleted: their run is recorded first, or its calls are kept."""
 
 import json
+from typing import Any
 
+import pytest
+
+from kais import names
 from kais_operator.controllers.outbox import observe as outbox
-from kais_operator.planning.plan import ObjectRef
-from tests.fakes import teams
+from kais_operator.planning.plan import Body, ObjectRef
+from tests.fakes import blueprints, teams
 from tests.fakes.outbox_names import kept_as
 from tests.fakes.teams import MISSION, job_ref
 from tests.fakes.world import FakeWorld, fake_world
@@ -112,3 +116,61 @@ async def test_an_outbox_in_another_namespace_is_nobodys_order() -> None:
     key = ObjectRef("Outbox", "demo", "kais-outbox-x")
     assert await fake.step(outbox.CONTROLLER, key) is None
     assert fake.knowledge.deleted_scopes == []
+
+
+LONG = f"use-{'x' * 100}"
+"""The name of an instance that is longer than a label."""
+
+
+def mission_of_use(blueprint: str, **spec: Any) -> tuple[Body, Body, Body]:
+    """Return a use with a long name, its Mission, and the revision that both came from."""
+    revision = blueprints.revision(2, of=blueprints.blueprint(blueprint))
+    use = teams.thing(
+        "BlueprintInstance", LONG, spec={"blueprintRef": {"name": blueprint}, **spec}, uid="uid-use"
+    )
+    owner = {
+        "apiVersion": "kais.io/v1",
+        "kind": "BlueprintInstance",
+        "name": LONG,
+        "uid": "uid-use",
+        "controller": True,
+    }
+    labels = {
+        "kais.io/blueprint": names.label_value(blueprint),
+        "kais.io/revision": "2",
+        "kais.io/instance": names.label_value(LONG),
+    }
+    return use, teams.work(metadata={"ownerReferences": [owner], "labels": labels}), revision
+
+
+async def ended_while_away(fake: FakeWorld) -> None:
+    """End the Mission by its deletion while the store is away, and make the kept calls later."""
+    fake.knowledge.away = True
+    fake.cluster.remove(MISSION)
+    await passes(fake)
+    fake.clock.advance(30)
+    await passes(fake, 2)
+    assert MISSION not in fake.cluster.refs()
+    fake.knowledge.away = False
+    (run_id,) = fake.knowledge.runs
+    await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", "kais-system", kept_as(run_id)))
+
+
+@pytest.mark.parametrize("blueprint", ["team.of.three", f"team-{'y' * 100}"], ids=["dots", "long"])
+async def test_a_run_that_ends_after_its_use_is_gone_counts_for_the_same_blueprint(
+    blueprint: str,
+) -> None:
+    fake = await teams.started(*mission_of_use(blueprint))
+    fake.cluster.vanish(ObjectRef("BlueprintInstance", "demo", LONG))
+    await ended_while_away(fake)
+    (run,) = fake.knowledge.runs.values()
+    assert (run.outcome, run.blueprint, run.instance) == ("Cancelled", blueprint, LONG)
+
+
+async def test_a_run_counts_for_its_blueprint_if_its_use_names_another_one_by_now() -> None:
+    fake = await teams.started(*mission_of_use("team.of.three"))
+    use = ObjectRef("BlueprintInstance", "demo", LONG)
+    fake.cluster.edit(use, {"spec": {"blueprintRef": {"name": "others"}}})
+    await ended_while_away(fake)
+    (run,) = fake.knowledge.runs.values()
+    assert (run.blueprint, run.revision) == ("team.of.three", 2)
