@@ -40,11 +40,14 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
         await _put_run_in_recorded_scope(world, action)
     except errors.Conflict as exc:
-        if exc.code == errors.ErrorCode.CONFLICT and action.run.outcome is not None:
+        if exc.code != errors.ErrorCode.CONFLICT:
+            # The ledger has closed this run with another outcome, which stands (api.md).
+            logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
+            world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
+        elif action.run.outcome is not None:
             raise  # the ledger has another run with this id, so nothing of this one is recorded
-        # The ledger has closed this run with another outcome, which stands (api.md).
-        logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
-        world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
+        else:
+            logger.warning("run %s was opened otherwise: %s", action.run_id, exc)
     world.sync_state.mark_run_open(action.run.namespace, action.run_id)
     if action.run.outcome is not None:
         world.sync_state.mark_run_closed(action.run.namespace, action.run_id)

@@ -10,8 +10,8 @@ from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import blueprints, teams
 from tests.fakes.outbox_names import kept_as
-from tests.fakes.teams import MISSION, job_ref
-from tests.fakes.world import FakeWorld, fake_world
+from tests.fakes.teams import FORMATION, MISSION, condition, job_ref
+from tests.fakes.world import FakeWorld, fake_world, restarted
 
 
 async def passes(fake: FakeWorld, count: int = 4) -> None:
@@ -116,6 +116,20 @@ async def test_an_outbox_in_another_namespace_is_nobodys_order() -> None:
     key = ObjectRef("Outbox", "demo", "kais-outbox-x")
     assert await fake.step(outbox.CONTROLLER, key) is None
     assert fake.knowledge.deleted_scopes == []
+
+
+async def test_a_run_that_was_opened_in_another_scope_is_not_taken_for_a_recorded_one() -> None:
+    fake = await teams.started(teams.work(knowledge={"extract": False}))
+    fake.cluster.edit(FORMATION, {"spec": {"knowledge": {"scope": "elsewhere"}}})
+    fake = restarted(fake)
+    await passes(fake)
+    fake.knowledge.away = True
+    teams.succeed(fake)
+    await passes(fake)
+    assert condition(fake, "Recorded")[:2] == ("False", "StoreUnavailable")
+    await ended_while_away(fake)
+    (run,) = fake.knowledge.runs.values()
+    assert (run.outcome, run.scope) == ("Succeeded", "realm:demo/formation:team")
 
 
 LONG = f"use-{'x' * 100}"
