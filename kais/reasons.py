@@ -29,7 +29,7 @@ class Reason(StrEnum):
     DELETING = "Deleting", "the object is being deleted; the message names what it waits for"
     STORE_UNAVAILABLE = (
         "StoreUnavailable",
-        "the knowledge service does not answer; the operator retries",
+        "the knowledge service does not answer, or does not take a call; the operator retries",
     )
     RENDERER_UNAVAILABLE = (
         "RendererUnavailable",

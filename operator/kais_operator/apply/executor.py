@@ -39,6 +39,10 @@ _PERMANENT_ERRORS = (
 A missing permission, an exhausted quota or a wrong address can be corrected, so calls are retried.
 """
 _MAX_REFUSAL_CHARACTERS = 2048
+_RefusableCall: TypeAlias = (
+    plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction | plans.PutScope
+)
+_KeyedCall: TypeAlias = _RefusableCall | plans.RegisterPrincipal
 _PodAction: TypeAlias = (
     plans.RunInContainer
     | plans.EndCommands
@@ -168,12 +172,15 @@ class _Execution:
             if isinstance(exc, _PERMANENT_ERRORS) and exc.problem is not None:
                 self.refusal = str(exc)
                 self._record_refusal(action)
+            elif isinstance(action, _KeyedCall):
+                self.world.sync_state.record_failure(action.key, str(exc))
             return
         self.called_knowledge = True
+        if isinstance(action, _KeyedCall):
+            self.world.sync_state.forget_failure(action.key)
 
     def _record_refusal(self, action: plans.Action) -> None:
-        run_actions = plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction
-        if isinstance(action, run_actions | plans.PutScope):
+        if isinstance(action, _RefusableCall):
             self.world.sync_state.record_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:

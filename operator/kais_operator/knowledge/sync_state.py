@@ -98,6 +98,7 @@ class KnowledgeSyncState:
         self._counted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
         self._refused: _BoundedMap[str, tuple[str, float]] = _BoundedMap()
         self._refused_episodes: _BoundedMap[str, str] = _BoundedMap()
+        self._failed: _BoundedMap[str, str] = _BoundedMap()
         self._blueprint_stats: _BoundedMap[tuple[str, str], _StatsQuery[models.BlueprintStats]] = (
             _BoundedMap()
         )
@@ -186,6 +187,22 @@ class KnowledgeSyncState:
         """Record why the service takes no episodes of a run, by its key."""
         self._refused_episodes.set(key, message)
 
+    def failure(self, key: str) -> str | None:
+        """Return why calls about a run, an account or settings fail; None if they do not."""
+        return self._failed.get(key)
+
+    def record_failure(self, key: str, message: str) -> None:
+        """Record why a call fails that is repeated; the first reason stays until a success.
+
+        Each call may have its own message, and statuses would be written again for each.
+        """
+        if self._failed.get(key) is None:
+            self._failed.set(key, message)
+
+    def forget_failure(self, key: str) -> None:
+        """Record that the service took a call."""
+        self._failed.drop(key)
+
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Return the answer of the last batch, None before it; later batches include it."""
         return self._blueprint_query(namespace, name).answer
@@ -251,6 +268,7 @@ class KnowledgeSyncState:
         self._configured_paths.clear()
         self._refused.clear()
         self._refused_episodes.clear()
+        self._failed.clear()
         for confirmed in (
             self._principals,
             self._scopes,

@@ -121,6 +121,11 @@ class RegisterPrincipal:
 
     principal: models.PrincipalIn
 
+    @property
+    def key(self) -> str:
+        """The key of this account, under which failures are recorded."""
+        return self.principal.subject.username
+
 
 @dataclass(frozen=True)
 class PutScope:

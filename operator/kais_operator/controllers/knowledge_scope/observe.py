@@ -33,6 +33,7 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
         other_scopes=[scope for scope in other_scopes if scope.metadata.name != ref.name],
         is_configured=world.sync_state.is_configured(path, config),
         refusal=world.sync_state.refusal(PutScope(path, config).key),
+        failure=world.sync_state.failure(PutScope(path, config).key),
         stats=world.sync_state.scope_stats(path),
         store_problem=world.sync_state.unavailable_reason(),
         endpoint=world.placement.knowledge_url,

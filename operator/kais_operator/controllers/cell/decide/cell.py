@@ -68,6 +68,7 @@ class CellObserved:
         realm_labels: labels of the namespace, with its Pod Security level.
         is_registered: whether the knowledge service has exactly the present registration.
         store_problem: why the knowledge service does not answer; None when it does.
+        registration_failure: why the service does not take the registration now; None when it does.
         installation: settings for every service cell.
         vanished_runs: runs that have reserved a part of its limits, and whose Mission is gone.
     """
@@ -82,6 +83,7 @@ class CellObserved:
     realm_labels: Mapping[str, str] = field(default_factory=dict)
     is_registered: bool = False
     store_problem: str | None = None
+    registration_failure: str | None = None
     installation: Installation = INSTALLATION
     vanished_runs: frozenset[str] = frozenset()
 
@@ -382,6 +384,13 @@ def _registered(
             ConditionType.REGISTERED,
             Reason.STORE_UNAVAILABLE,
             f"{observed.store_problem}; the cell works without knowledge until it answers",
+        )
+    if observed.registration_failure is not None:
+        return conditions.false(
+            ConditionType.REGISTERED,
+            Reason.STORE_UNAVAILABLE,
+            f"{observed.registration_failure}; the cell works without knowledge until it is"
+            " registered",
         )
     return conditions.false(
         ConditionType.REGISTERED, Reason.NOT_REGISTERED, f"the cell is being registered at {home}"

@@ -21,7 +21,7 @@ from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_workload_actions import Children, Installation
 from kais_operator.controllers.cell.observe import spawn_limits
 from kais_operator.controllers.shared.observe import shared_reads, vanished_runs
-from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.planning.plan import Body, ObjectRef, RegisterPrincipal
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import Cluster, World
 
@@ -68,7 +68,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         installation=installation,
         vanished_runs=vanished,
     )
-    return Observation(body, replace(observed, is_registered=_is_registered(world, observed)))
+    return Observation(body, _with_registration(world, observed))
 
 
 async def _workloads(world: World, cell: Cell) -> Children:
@@ -106,11 +106,17 @@ async def _spec_map(cluster: Cluster, cell: Cell) -> Body | None:
     return await cluster.get_child(ObjectRef("ConfigMap", cell.metadata.namespace, name))
 
 
-def _is_registered(world: World, observed: CellObserved) -> bool:
+def _with_registration(world: World, observed: CellObserved) -> CellObserved:
+    """Add whether the knowledge service has the registration, or why it does not take it."""
     if observed.account is None:
-        return False
+        return observed
     uid = observed.account["metadata"]["uid"]
-    return world.sync_state.is_registered(decision.principal_for(observed, account_uid=uid))
+    principal = decision.principal_for(observed, account_uid=uid)
+    return replace(
+        observed,
+        is_registered=world.sync_state.is_registered(principal),
+        registration_failure=world.sync_state.failure(RegisterPrincipal(principal).key),
+    )
 
 
 CONTROLLER = Controller(

@@ -49,6 +49,7 @@ class KnowledgeScopeObserved:
         other_scopes: every other KnowledgeScope of the namespace.
         is_configured: whether the knowledge service was sent exactly these settings.
         refusal: why the service rejects exactly these settings; None when it does not.
+        failure: why the service does not take these settings now; None when it does.
         stats: the last statistics of the path; None before the first.
         store_problem: why the service does not answer; None when it does.
         endpoint: address of the service.
@@ -65,6 +66,7 @@ class KnowledgeScopeObserved:
     endpoint: str
     operator_namespace: str
     pending_deletion: Body | None = None
+    failure: str | None = None
 
 
 def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> Plan:
@@ -216,6 +218,9 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
         return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, message)
     if observed.store_problem is not None:
         message = "the settings are sent when the knowledge service answers"
+        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
+    if observed.failure is not None:
+        message = f"{observed.failure}; the settings are sent again until the service takes them"
         return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
     return conditions.unknown(
         ConditionType.CONFIGURED,

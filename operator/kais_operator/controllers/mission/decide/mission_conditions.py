@@ -173,8 +173,9 @@ def _knowledge_extracted(evaluated: EvaluatedMission) -> DesiredCondition:
     if extraction is None and not decide_ledger.state_of(evaluated.observed).is_extracting:
         message = "the mission or its scope asked for no extraction"
         return conditions.false(type_, Reason.EXTRACTION_DISABLED, message)
+    ledger = evaluated.observed.ledger
     return keep_last_true_condition(evaluated, type_) or _extracted(
-        extraction, evaluated.observed.ledger.problem
+        extraction, ledger.problem or ledger.failure
     )
 
 
@@ -234,6 +235,10 @@ def _not_yet_recorded(evaluated: EvaluatedMission) -> DesiredCondition:
             " will retry within an hour"
         )
         return conditions.false(ConditionType.RECORDED, Reason.RECORDING_REFUSED, message)
+    failure = evaluated.observed.ledger.failure
+    if failure is not None and not decide_ledger.state_of(evaluated.observed).is_closed:
+        message = f"{failure}; run {evaluated.run_id} is recorded when the service takes it"
+        return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
     message = f"run {evaluated.run_id} is being recorded"
     return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, message)
 

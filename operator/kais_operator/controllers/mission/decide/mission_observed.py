@@ -39,6 +39,7 @@ class Ledger:
         is_extraction_counted: this process has refreshed the statistics since the extraction ended.
         problem: why the knowledge service did not answer; None when it did.
         refusal: why the service permanently rejects calls about the run.
+        failure: why the last call about the run failed, which is repeated; None if it did not.
         episodes_refusal: why the run is recorded without the operator's episodes.
     """
 
@@ -50,6 +51,7 @@ class Ledger:
     is_extraction_counted: bool = False
     problem: str | None = None
     refusal: str | None = None
+    failure: str | None = None
     episodes_refusal: str | None = None
 
 

@@ -485,6 +485,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
         is_extraction_counted=memory.is_extraction_counted(namespace, run_id),
         problem=memory.unavailable_reason(),
         refusal=memory.refusal(run_key(namespace, run_id)),
+        failure=memory.failure(run_key(namespace, run_id)),
         episodes_refusal=memory.episodes_refusal(run_key(namespace, run_id)),
     )
     if not has_ended and (known_state.is_opened or not is_new):
