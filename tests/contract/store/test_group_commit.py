@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,15 @@ from knowledge_client.models import Remembered
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import Conflict, PreviouslyRetracted
-from knowledge_service.ports import ActionContext, Actor
+from knowledge_service.ports import ActionContext, Actor, Search
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
-from knowledge_service.store.sqlite.repositories import base
+from knowledge_service.store.sqlite.repositories import (
+    base,
+    fact_batch_writes,
+    stored_text_erasure,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
 from tests.writer_gate import held_writer, wait_for_queue
@@ -159,5 +163,56 @@ async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
         ["created"],
     ]
     assert answers[1][0].fact_id == answers[1][1].fact_id
+    store.close()
+    assert offline_rebuild.rebuild(path).changed == ()
+
+
+def recalled(store: SqliteStore, query: str) -> list[str]:
+    return [hit.fact.content for hit in store.search(Search(View(LEAD), query, 10)).hits]
+
+
+async def test_fact_that_gets_the_number_of_one_erased_in_its_commit_is_recalled(
+    store: SqliteStore, path: Path
+) -> None:
+    store.remember([new_fact("rain on Monday")], actor=PERSON)
+    (erased,) = store.remember([new_fact("xylophone secret")], actor=PERSON)
+    with held_writer(store):  # both writes wait for one commit
+        erasing = asyncio.create_task(
+            asyncio.to_thread(store.erase, erased.fact_id, ActionContext(PERSON, "private"))
+        )
+        await asyncio.to_thread(wait_for_queue, store, 1)
+        telling = asyncio.create_task(store.remembered([new_fact("hail on Friday")], actor=PERSON))
+        await asyncio.to_thread(wait_for_queue, store, 2)
+    await asyncio.gather(erasing, telling)
+    assert recalled(store, "hail") == ["hail on Friday"]
+    assert recalled(store, "xylophone") == []
+    store.close()
+    assert offline_rebuild.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("others", [0, 70])
+async def test_fact_that_is_erased_in_the_commit_that_stored_it_leaves_a_tombstone(
+    store: SqliteStore, path: Path, others: int
+) -> None:
+    store.remember([new_fact(f"rain {n}") for n in range(others + 1)], actor=PERSON)
+    context = ActionContext(PERSON, "private")
+
+    def tell_and_erase(word: str) -> Callable[[Transaction], None]:
+        def work(tx: Transaction) -> None:
+            (told,) = fact_batch_writes.remember_all(tx, [new_fact(word)], PERSON)
+            stored_text_erasure.erase(tx, [told.fact_id], actor=PERSON.name, reason=context.reason)
+
+        return work
+
+    with held_writer(store):
+        writes = [
+            asyncio.create_task(store._writer.submit_async(tell_and_erase("xylophone"))),
+            asyncio.create_task(store._writer.submit_async(tell_and_erase("xylophone"))),
+            asyncio.create_task(store.remembered([new_fact("xylophone")], actor=PERSON)),
+        ]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(wait_for_queue, store, len(writes))
+    await asyncio.gather(*writes)
+    assert recalled(store, "xylophone") == ["xylophone"]
     store.close()
     assert offline_rebuild.rebuild(path).changed == ()

@@ -51,6 +51,15 @@ class Mark(NamedTuple):
     emptied: int
 
 
+class _Erased(NamedTuple):
+    """An erased entry; `added_at` is its position among those that the same commit added."""
+
+    scope_no: int
+    number: int
+    prefix: int
+    added_at: int | None
+
+
 class Tombstone(NamedTuple):
     """The entry of an erased fact; `previous_number` is that of the last fact before it, or 0."""
 
@@ -74,9 +83,8 @@ class HashIndexTable:
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
         self._journal: list[tuple[int, int]] = []
-        # Erased entries as (scope, number, prefix), then emptied scopes as (scope, number of
-        # entries that were added before).
-        self._erased: list[tuple[int, int, int]] = []
+        # Erased entries, then emptied scopes as (scope, number of entries that were added before).
+        self._erased: list[_Erased] = []
         self._emptied: list[tuple[int, int]] = []
 
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
@@ -109,7 +117,13 @@ class HashIndexTable:
     def erase(self, scope_no: int, number: int, content_hash: bytes) -> None:
         """Replace the entry of an erased fact with a tombstone."""
         (begin,) = hash_index.hash_prefixes([content_hash])
-        self._erased.append((scope_no, number, begin))
+        begins, numbers = self._added.get(scope_no, ([], []))
+        added = [
+            at
+            for at, entry in enumerate(zip(begins, numbers, strict=True))
+            if entry == (begin, number)
+        ]
+        self._erased.append(_Erased(scope_no, number, begin, added[-1] if added else None))
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
         """Move all facts of a scope to another one, whose own facts are older."""
@@ -142,15 +156,22 @@ class HashIndexTable:
                 del column[-count:]
 
     def write(self) -> None:
-        """Write the changes to the table, before the commit."""
+        """Write the changes to the table, before the commit.
+
+        Erasures come first: a new fact may have the number of an erased one.
+        """
+        for erased in self._erased:
+            if erased.added_at is not None:
+                self._added[erased.scope_no][0][erased.added_at] = hash_index.TOMBSTONE
         for scope_no, before in dict(self._emptied).items():
             low = scope_no << _SCOPE
             self._connection.execute(_DROP, (low, low + _END))
             for column in self._added.get(scope_no, ()):
                 del column[:before]
-        self._append([number for number in self._added if self._added[number][0]])
         for erased in self._erased:
-            self._blank(*erased)
+            if erased.added_at is None:
+                self._blank(erased.scope_no, erased.number, erased.prefix)
+        self._append([number for number in self._added if self._added[number][0]])
 
     def commit(self) -> None:
         """Keep added entries in the cache after the commit; erased entries match no fact."""
