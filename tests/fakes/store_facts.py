@@ -203,14 +203,20 @@ class Facts(Links):
         return MemorySnapshot(
             {number: scope.path for number, scope in enumerate(observed)},
             {
-                number: self._then(scope, search.filters.known_at)
+                number: self._then(scope, search)
                 for number, scope in enumerate(observed)
             },
             links,
         )
 
-    def _then(self, scope: StoredScope, known_at: datetime | None) -> list[Row]:
-        known = ((row, self.book.then(row.fact, known_at)) for row in scope.rows)
+    def _then(self, scope: StoredScope, search: Search) -> list[Row]:
+        known_at = search.filters.known_at
+        rows = [
+            row
+            for row in scope.rows
+            if known_at is None or search.view.can_read_fact(scope.path, row.fact.review)
+        ]
+        known = ((row, self.book.then(row.fact, known_at)) for row in rows)
         return [dataclasses.replace(row, fact=fact) for row, fact in known if fact]
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
@@ -218,7 +224,7 @@ class Facts(Links):
         matching_facts: list[Fact] = []
         scopes = {scope.path: scope for scope in self._seen(search.view, search.scopes)}
         for path in nearest_first(scopes):
-            rows = self._then(scopes[path], search.filters.known_at)
+            rows = self._then(scopes[path], search)
             live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
             matching_facts += [

@@ -86,6 +86,9 @@ async def test_agents_read_no_earlier_version_of_what_was_rejected(connect: Conn
     await keeper.reject(fact_id, REASON)
     await refused(connect("lead").get_fact(fact_id, known_at=later_time), "not-found")
     assert await listed(connect, "lead", known_at=later_time.isoformat()) == []
+    question = RecallIn(query="rain falls", known_at=later_time)
+    assert (await connect("lead").recall(question)).facts == ()
+    assert [fact.id for fact in (await keeper.recall(question)).facts] == [fact_id]
     assert (await keeper.get_fact(fact_id, known_at=later_time)).review == "none"
 
 

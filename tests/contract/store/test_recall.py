@@ -12,6 +12,7 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import (
+    ActionContext,
     AuditReader,
     IdempotencyKey,
     Listing,
@@ -54,6 +55,24 @@ def test_best_match_comes_first(store: Store) -> None:
     )
     assert contents(store, "ImagePullBackOff for an image")[0].startswith("ImagePullBackOff")
     assert "the pod waits for a volume" not in contents(store, "ImagePullBackOff for an image")
+
+
+def test_reader_without_drafts_recalls_no_earlier_version_of_what_was_rejected(
+    store: Store, time: Time
+) -> None:
+    (rejected,) = store.remember([new_fact("rain falls up")], actor=PERSON)
+    store.remember([new_fact("rain falls down")], actor=PERSON)
+    known_at = time.pass_(minutes=1)
+    time.pass_(minutes=1)
+    store.reject(rejected.fact_id, ActionContext(PERSON, "it is wrong"))
+    filters = Filters(known_at=known_at)
+    for view, expected in (
+        (View(LEAD, drafts=False), ["rain falls down"]),
+        (VIEW, ["rain falls down", "rain falls up"]),
+    ):
+        assert sorted(contents(store, "rain", view, filters={"known_at": known_at})) == expected
+        recent = store.recent(Search(view, "", 10, scopes=(TEAM,), filters=filters))
+        assert sorted(fact.content for fact in recent) == expected
 
 
 def test_identifiers_are_found_whole_and_in_parts(store: Store) -> None:

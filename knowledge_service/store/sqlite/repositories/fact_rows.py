@@ -59,8 +59,9 @@ def _column_as_of(name: str) -> str:
     return "s.path" if name == "scope" else f"f.{name}"
 
 
+# A reader without drafts does not see facts that were rejected since, either.
 _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
-  AND f.fact_no IN (SELECT value FROM json_each(?1))"""
+  AND f.fact_no IN (SELECT value FROM json_each(?1)) AND (?3 OR f.review NOT IN {UNREVIEWED})"""
 
 
 def fact(row: Sequence[Any]) -> Fact:
@@ -136,19 +137,30 @@ def json_texts(connection: apsw.Connection, sql: str, numbers: Sequence[int]) ->
 
 
 def by_numbers(
-    connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    known_at: datetime | None = None,
+    *,
+    drafts: bool = True,
 ) -> dict[int, Fact]:
-    """Return facts by their internal numbers, as they are or as they were known at `known_at`."""
-    return from_texts(texts_by_numbers(connection, numbers, known_at))
+    """Return facts by their internal numbers, as they are or as they were known at `known_at`.
+
+    Without `drafts`, the earlier versions of facts that are unreviewed now are left out.
+    """
+    return from_texts(texts_by_numbers(connection, numbers, known_at, drafts=drafts))
 
 
 def texts_by_numbers(
-    connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    known_at: datetime | None,
+    *,
+    drafts: bool = True,
 ) -> list[str]:
     """Return the rows of facts as JSON arrays, for `from_texts`."""
     if known_at is None:
         return list(json_texts(connection, _BY_NUMBERS, numbers))
-    bindings = (json_list(list(numbers)), times.to_us(known_at))
+    bindings = (json_list(list(numbers)), times.to_us(known_at), drafts)
     rows = connection.execute(_BY_NUMBERS_AS_OF, bindings).fetchall()
     return [msgspec.json.encode(rows).decode()]
 

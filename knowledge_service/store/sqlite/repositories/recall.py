@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import apsw
 from pydantic import TypeAdapter
@@ -32,7 +32,8 @@ _EXISTING = """SELECT count(*) FROM json_each(?) n CROSS JOIN fact f ON f.id = n
 _RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
 _RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
-  AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
+  AND f.recorded_at <= ?2 AND (?3 OR f.review NOT IN {fact_rows.UNREVIEWED}))
+  WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
 
 
 class Searcher(Protocol):
@@ -112,10 +113,11 @@ class RecallRepository(base.SqliteRepository):
             scopes = base.visible_scopes(connection, search.view, search.scopes)
             number_of = {path: number for number, path in scopes.items()}
             for path in nearest_first(number_of):
-                query: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
+                query: tuple[str, tuple[Any, ...]] = (_RECENT, (number_of[path],))
                 if search.filters.known_at:
                     as_of_us = times.to_us(search.filters.known_at)
-                    query = (_RECENT_AS_OF, (number_of[path], as_of_us))
+                    bindings = (number_of[path], as_of_us, search.view.drafts)
+                    query = (_RECENT_AS_OF, bindings)
                 matching = (
                     fact
                     for fact in fact_rows.facts(connection, *query)

@@ -120,6 +120,7 @@ def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None
         reading = ReaderScopes(visible, of_reader, base.scope_filter(view, paths))
     snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
     snapshot.has_facets = bool(search.filters.facets)
+    snapshot.drafts = view.drafts
     snapshot.vector = vector
     return snapshot
 

@@ -143,10 +143,12 @@ class SqliteSnapshot:
     """The `snapshot.Snapshot` of one read transaction; `paths` are the searched scopes.
 
     With the query's `vector`, facts with near embeddings match, too. With `has_facets`, rows have
-    all of their data. `cache` holds the postings that other queries decoded.
+    all of their data. Without `drafts`, nothing that was rejected since is found as of an earlier
+    time. `cache` holds the postings that other queries decoded.
     """
 
     has_facets: bool = False
+    drafts: bool = True
     vector: Vector | None = None
     cache: LruCache | None = None
 
@@ -195,7 +197,9 @@ class SqliteSnapshot:
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         """Read rows as they are, or as they were known at the requested time."""
         if self._known_at is not None:
-            facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
+            facts = fact_rows.by_numbers(
+                self._connection, numbers, self._known_at, drafts=self.drafts
+            )
             number_of = {path: number for number, path in self.paths.items()}
             return [
                 _candidate_as_of(
