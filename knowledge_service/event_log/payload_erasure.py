@@ -65,8 +65,8 @@ class FactErasure:
     def erase(self) -> None:
         """Erase the text of the fact from every payload that contains it."""
         # First, because the fact's aliases identify the facts that had them earlier.
-        for scope_no, namespace, value in self.references.aliases(self.fact.number):
-            self._erase_alias(scope_no, {"namespace": namespace, "value": value})
+        for namespace, value in self.references.aliases(self.fact.number):
+            self._erase_alias({"namespace": namespace, "value": value})
         self._pass_on_former_names()
         operations = self.references.operations(self.fact.number)
         reviews = self._reviews_with_edits(operations)
@@ -94,22 +94,22 @@ class FactErasure:
         """Link the holder before the fact with the current one, for each name that the fact lost.
 
         The erasure of the current holder follows these links. A name without a holder is erased
-        now.
+        now. The fact may have lost the name in another scope, from which it was moved since.
         """
         for seq in self.references.events_about(self.fact.id):
             entry = self._entry(seq)
-            if entry is None or entry.row.type not in _NAME_EVENTS or entry.row.scope_no is None:
+            if entry is None or entry.row.type not in _NAME_EVENTS:
                 continue
             for _, part in _parts_containing(entry, (b'"namespace":',)):
                 alias = {name: part[name] for name in ("namespace", "value")}
-                holder = self.references.alias_holder(entry.row.scope_no, *alias.values())
+                holder = self.references.alias_holder(self.fact.scope_no, *alias.values())
                 if part.get("fact") != self.fact.id or holder == self.fact.id:
                     continue
                 if holder is None:
-                    self._erase_alias(entry.row.scope_no, alias)
+                    self._erase_alias(alias)
                 elif part.get("was"):
                     former = {**alias, "fact": holder, "was": part["was"]}
-                    self._names.append((entry.row.scope_no, former))
+                    self._names.append((self.fact.scope_no, former))
 
     def _reviews_with_edits(self, operations: Sequence[tuple[int, int]]) -> set[int]:
         """Return the reviews whose edits became the fact's text in the same operation."""
@@ -170,19 +170,18 @@ class FactErasure:
         review["edited"] = True
         self._restated.append((row.scope_no, review))
 
-    def _erase_alias(self, scope_no: int, alias: Part) -> None:
-        """Erase an alias from the events of the facts that had it earlier."""
+    def _erase_alias(self, alias: Part) -> None:
+        """Erase an alias from the events of the facts that had it earlier.
+
+        These are of one scope now, but an event has the scope in which its fact was then.
+        """
         pending, holders = [self.fact.id], set()
         while pending:
             holder = pending.pop()
             holders.add(holder)
             for seq in self.references.events_about(holder):
                 entry = self._entry(seq)
-                if (
-                    entry is None
-                    or entry.row.type not in _NAME_EVENTS
-                    or entry.row.scope_no != scope_no
-                ):
+                if entry is None or entry.row.type not in _NAME_EVENTS:
                     continue
                 parts = {
                     part_index: part

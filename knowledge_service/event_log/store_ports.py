@@ -69,8 +69,8 @@ class Projections(Protocol):
 class FactReferences(Protocol):
     """The events that concern a fact, according to the projections."""
 
-    def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
-        """Return scope, namespace and value of each alias of a fact."""
+    def aliases(self, fact_no: int) -> Iterable[tuple[str, str]]:
+        """Return namespace and value of each alias of a fact."""
         ...
 
     def alias_holder(self, scope_no: int, namespace: str, value: str) -> str | None:

@@ -156,11 +156,11 @@ class MemoryProjections:
     def _concerns(self, event: Event, fact_id: str) -> None:
         self.about.setdefault(self.facts[fact_id].number, []).append((event.seq, event.op))
 
-    def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
-        """Return scope, namespace and value of each alias of a fact."""
+    def aliases(self, fact_no: int) -> Iterable[tuple[str, str]]:
+        """Return namespace and value of each alias of a fact."""
         return [
-            (scope_no or 0, namespace, value)
-            for (scope_no, namespace, value), holder in self.named.items()
+            (namespace, value)
+            for (_, namespace, value), holder in self.named.items()
             if self.facts[holder].number == fact_no
         ]
 

@@ -29,7 +29,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import fact_lifecycle
 from tests.contract.store.conftest import Time
 from tests.contract.store.test_recall import receipt
-from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
+from tests.knowledge_builders import AGENT, ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact
 
 WHY = ActionContext(PERSON, "because")
 VERBS = (
@@ -493,5 +493,35 @@ def test_alias_that_was_moved_and_freed_goes_with_its_last_holder(
     store.erase(first, WHY)
     assert b"xylophone" not in export_of(path)
     assert b"xylophone" not in bytes_of(path)
+    store.close()
+    assert offline_rebuild.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("moves_before_adoption", [True, False])
+@pytest.mark.parametrize("erases_the_first", [True, False])
+def test_name_of_facts_that_an_adoption_moved_goes_with_its_last_holder_alone(
+    tmp_path: Path, *, moves_before_adoption: bool, erases_the_first: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    store.remember([new_fact("it snows")], actor=PERSON)
+    store.delete_scope(TEAM, actor=OPERATOR)
+    facts = [new_fact("it rains"), new_fact("it pours")]
+    first, second = (each.fact_id for each in store.remember(facts, actor=PERSON))
+    alias = AliasIn(namespace="name", value="xylophone")
+    store.perform([SetAlias(first, alias)], WHY)
+    if not moves_before_adoption:
+        store.adopt_scope(TEAM, actor=OPERATOR)
+    store.perform([SetAlias(second, alias, move=True)], WHY)
+    if moves_before_adoption:
+        store.adopt_scope(TEAM, actor=OPERATOR)
+    if erases_the_first:
+        store.erase(first, WHY)
+        store.close()
+        assert offline_rebuild.rebuild(path).changed == ()
+        store = SqliteStore(path)
+        assert store.named(Name("name", "xylophone"), ALL) == ((TEAM, second),)
+    store.erase(second, WHY)
+    assert b"xylophone" not in export_of(path)
     store.close()
     assert offline_rebuild.rebuild(path).changed == ()

@@ -19,7 +19,7 @@ _LINKS = "SELECT count(*) FROM link WHERE from_no = ?1 OR to_no = ?1"
 _EVENTS_OF_OPERATIONS = """SELECT seq, op FROM fact_event WHERE op IN (
     SELECT op FROM fact_event WHERE fact_no = ?1) GROUP BY seq ORDER BY seq"""
 _EVENTS_OF_FACT = "SELECT seq FROM fact_event f JOIN fact USING(fact_no) WHERE id = ? ORDER BY seq"
-_ALIASES = "SELECT scope_no, namespace, value FROM alias WHERE fact_no = ?"
+_ALIASES = "SELECT namespace, value FROM alias WHERE fact_no = ?"
 _HOLDER = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
   WHERE a.scope_no = ? AND a.namespace = ? AND a.value = ?"""
 _LEGACY = """SELECT seq FROM event WHERE type = ?1
@@ -84,11 +84,9 @@ class SqliteFactReferences:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
 
-    def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
-        """Return scope, namespace and value of each alias of a fact."""
-        return [
-            (scope, name, value) for scope, name, value in self._tx.fetch_all(_ALIASES, (fact_no,))
-        ]
+    def aliases(self, fact_no: int) -> Iterable[tuple[str, str]]:
+        """Return namespace and value of each alias of a fact."""
+        return [(name, value) for name, value in self._tx.fetch_all(_ALIASES, (fact_no,))]
 
     def alias_holder(self, scope_no: int, namespace: str, value: str) -> str | None:
         """Return the fact that has an alias."""
