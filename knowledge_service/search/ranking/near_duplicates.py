@@ -3,13 +3,15 @@
 Near-duplicates have nearly the same words, and no word of one replaces a word of the other. "on
 Monday" and "on Tuesday" stay two facts whatever the words around them, and so do "checkout" and
 "payments". One of the two may say more, but no other number, day, month, name or negation. The same
-words of two speakers, in two sessions, about two things or on two keys stay two. Pure.
+words stay two if a sign between them differs, such as `<` and `>`, and so do those of two speakers,
+in two sessions, about two things or on two keys. Pure.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -48,6 +50,20 @@ class FactWords:
         return numbers | proper_names | (self.all & (_NEGATIONS | _DAYS | dates.MONTH_WORDS))
 
     @functools.cached_property
+    def signs(self) -> tuple[str, ...]:
+        """Return the signs that change what the words say, in order.
+
+        These are operators, currencies, emoji, percent signs, negative numbers, and marks on
+        letters, which are no words: vowels of many scripts.
+        """
+        # Constants of this module would change the name of the ranker, and no score changes.
+        signs = re.findall(r"(?<!\w)-(?=[\d.])|!(?==)|[^\w\s!\ufe0f-]", self.row.content)
+        kinds = ("Sm", "Sc", "So", "Mn", "Mc")
+        return tuple(
+            [sign for sign in signs if sign in "-!%" or unicodedata.category(sign) in kinds]
+        )
+
+    @functools.cached_property
     def stems(self) -> frozenset[str]:
         """Return the stems of the words without stop words, so that inflected forms are equal."""
         return frozenset(map(analyser.stem, self.all - STOP_WORDS))
@@ -83,6 +99,8 @@ def is_near_duplicate(first: FactWords, second: FactWords) -> bool:
     if shared < _MIN_OVERLAP * (first_count + second_count - shared):
         return False
     if first.exact_tokens != second.exact_tokens or first.of != second.of:
+        return False
+    if first.signs != second.signs:
         return False
     # If each has a word that the other lacks, one word replaces the other.
     return first.stems <= second.stems or second.stems <= first.stems

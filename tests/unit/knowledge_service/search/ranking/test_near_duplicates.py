@@ -58,6 +58,44 @@ def test_near_duplicates(
     assert near_duplicates.is_near_duplicate(second, first) is is_duplicate
 
 
+SIGNS = {
+    "another comparison is no duplicate": ("it fires when load > 80", "it fires when load < 80"),
+    "an inequality is no duplicate": ("replicas must be == 3", "replicas must be != 3"),
+    "a negative number is no duplicate": ("the offset is 5 s", "the offset is -5 s"),
+    "another currency is no duplicate": ("the plan costs $5", "the plan costs \u20ac5"),
+    "a percentage is no duplicate": ("the limit is 80% of it", "the limit is 80 of it"),
+    "another emoji is no duplicate": ("checkout: \u2705", "checkout: \u274c"),
+    "another vowel sign is no duplicate": (
+        "\u0935\u0939 \u0906\u0924\u093e", "\u0935\u0939 \u0906\u0924\u0940"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "other_content"), SIGNS.values(), ids=SIGNS)
+def test_texts_that_differ_in_a_sign_are_no_duplicates(content: str, other_content: str) -> None:
+    first, second = (
+        near_duplicates.fact_words(candidate(text)) for text in (content, other_content)
+    )
+    assert not near_duplicates.is_near_duplicate(first, second)
+    assert near_duplicates.is_near_duplicate(first, first)
+
+
+@pytest.mark.parametrize(
+    ("content", "other_content"),
+    [
+        ("the load - as always - is high", "the load, as always, is high!"),
+        ("checkout: \u26a0", "checkout: \u26a0\ufe0f"),
+    ],
+)
+def test_texts_that_differ_in_how_they_are_written_are_duplicates(
+    content: str, other_content: str
+) -> None:
+    first, second = (
+        near_duplicates.fact_words(candidate(text)) for text in (content, other_content)
+    )
+    assert near_duplicates.is_near_duplicate(first, second)
+
+
 def test_only_facts_that_are_shown_have_duplicates() -> None:
     deduplicator = Deduplicator({1: "realm:demo"})
     contents = [TEXT, f"{TEXT} quickly", "it rains", TEXT]
