@@ -24,11 +24,14 @@ _VARIANT, _TAIL = 1 << 63, (1 << 62) - 1
 class Uuid7Generator:
     """Generates UUIDv7s that strictly increase, also within one millisecond.
 
+    They follow `last_id`, the last id of an earlier generator: after the clock was set back, ids of
+    one millisecond are generated over many restarts.
+
     Not thread-safe: the writer thread owns the generator.
     """
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, last_id: str | None = None) -> None:
+        self._last = 0 if last_id is None else _value(last_id)
         self._now: datetime | None = None
         self._start = 0
 
@@ -61,6 +64,22 @@ class Uuid7Generator:
 _STEP_BITS = 32
 _DIGITS = 12  # the last group of an id
 _LAST_DIGITS = (1 << 4 * _DIGITS) - 1
+
+
+def id_range(moment: datetime) -> tuple[str, str]:
+    """Return two texts between which all ids of a moment are, and those of a millisecond before.
+
+    The time of an id is rounded down, and a float may be a little too small.
+    """
+    milliseconds = int(moment.timestamp() * 1000)
+    first, last = f"{milliseconds - 1:012x}", f"{milliseconds + 1:012x}"
+    return f"{first[:8]}-{first[8:]}-7", f"{last[:8]}-{last[8:]}-8"
+
+
+def _value(text: str) -> int:
+    """Return the number of which `_text` made an id."""
+    number = uuid.UUID(text).int
+    return number >> 80 << 74 | (number >> 64 & 0xFFF) << 62 | number & _TAIL
 
 
 def _text(value: int) -> str:

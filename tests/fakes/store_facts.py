@@ -202,10 +202,7 @@ class Facts(Links):
         ]
         return MemorySnapshot(
             {number: scope.path for number, scope in enumerate(observed)},
-            {
-                number: self._then(scope, search)
-                for number, scope in enumerate(observed)
-            },
+            {number: self._then(scope, search) for number, scope in enumerate(observed)},
             links,
         )
 

@@ -9,15 +9,15 @@ import httpx
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient
-from knowledge_client.models import CorrectIn, FactIn, RecallIn
+from knowledge_client.models import CorrectIn, Fact, FactIn, RecallIn
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
-from knowledge_service.ports import Store
+from knowledge_service.ports import Listing, Store
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
-from tests.knowledge_builders import TEAM
+from tests.knowledge_builders import ALL, PERSON, TEAM, new_fact
 
 
 @pytest.fixture
@@ -90,3 +90,26 @@ async def test_key_of_a_repeat_is_known_still(client: AsyncKnowledgeClient, time
     first = await client.remember(fact, idempotency_key="k")
     time.pass_(days=-30)
     assert await client.remember(fact, idempotency_key="k") == first
+
+
+def test_facts_of_many_restarts_are_listed_in_order_and_found_page_by_page(
+    tmp_path: Path, time: Time
+) -> None:
+    contents = [f"rain {n}" for n in range(9)]
+    for content in contents:
+        store = SqliteStore(tmp_path / "knowledge.db", time)
+        store.remember([new_fact(content, kind="entity")], actor=PERSON)
+        if content == contents[0]:
+            time.pass_(days=-30)
+        time.pass_(hours=1)
+        store.close()
+    store = SqliteStore(tmp_path / "knowledge.db", time)
+    listed = [fact.content for fact in store.list_facts(Listing(ALL, 100))]
+    found: list[Fact] = []
+    while page := store.list_facts(
+        Listing(ALL, 2, kind="entity", contains="rain", before_id=found[-1].id if found else None)
+    ):
+        found += page
+    store.close()
+    assert listed == contents[::-1]
+    assert [fact.content for fact in found] == contents[::-1]

@@ -51,3 +51,14 @@ def test_batches_of_one_millisecond_are_as_far_apart_whatever_their_sizes() -> N
         between = [number(b[0]) - number(a[-1]) for a, b in itertools.pairwise(batches)]
         gaps[size] = sum(between) / len(between) / 2**32
     assert all(0.45 < gap < 0.55 for gap in gaps.values()), gaps
+
+
+def test_ids_follow_the_last_one_of_an_earlier_generator() -> None:
+    moment = datetime(2026, 1, 1, 0, 0, 0, 1000, tzinfo=UTC)
+    ids = [uuid7.Uuid7Generator().generate(moment)]
+    for _ in range(20):
+        ids.append(uuid7.Uuid7Generator(ids[-1]).generate(moment))
+    assert ids == sorted(set(ids))
+    low, high = uuid7.id_range(moment)
+    assert all(low < each < high for each in ids)
+    assert uuid7.Uuid7Generator(ids[-1]).generate(moment + timedelta(seconds=1)) > high

@@ -10,13 +10,16 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 import apsw
 
+from knowledge_service import uuid7
 from knowledge_service.clock import Clock
 from knowledge_service.errors import StoreUnavailable
+from knowledge_service.event_log import times
 from knowledge_service.event_log.hash_chain import ChainHead, read_head
 from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.store.sqlite.db import connection as connections
@@ -27,6 +30,10 @@ from knowledge_service.store.sqlite.db.write_health import WriteHealth
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
+
+# Pages of facts and of links are ordered by these ids.
+_LAST_ID = """SELECT max(id) FROM (SELECT max(id) AS id FROM fact WHERE id BETWEEN ?1 AND ?2
+  UNION ALL SELECT max(id) FROM link WHERE id BETWEEN ?1 AND ?2)"""
 
 
 class Job(NamedTuple):
@@ -54,10 +61,10 @@ class GroupCommit:
         self._clock = clock
         self._health = health
         self._undeclared_facts = undeclared_facts
-        self._ids = Uuid7Generator()
         self._hash_index = HashIndexTable(connection)
         self.chain_head = read_head(SqliteEventTable(connection))
         """The end of the hash chain after the last commit."""
+        self._ids = Uuid7Generator(_last_id(connection, times.from_us(self.chain_head.at)))
         self.scopes_version = 0
         """Changes when scopes or principals change."""
         self.erasure_version = 0
@@ -178,3 +185,10 @@ class GroupCommit:
                 f"a commit failed ({exc}); restart the service after the disk is repaired"
             )
             raise self._health.fatal_error from exc
+
+
+def _last_id(connection: apsw.Connection, moment: datetime) -> str | None:
+    """Return the last id of the time of the last event; earlier ids are lower than all new ones."""
+    rows: Any = connection.execute(_LAST_ID, uuid7.id_range(moment)).fetchall()
+    last_id: str | None = rows[0][0]
+    return last_id
