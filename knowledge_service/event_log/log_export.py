@@ -31,7 +31,9 @@ from knowledge_service.event_log.store_ports import (
 
 FORMAT = "kais-export/1"
 # Errors from a line of another shape.
-_INVALID: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, AttributeError)
+_INVALID: tuple[type[Exception], ...] = (
+    KeyError, TypeError, ValueError, AttributeError, OverflowError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class _Import:
         self._digest = hashlib.sha256()
         self._prev_hash = EMPTY.hash
         self._events = self._rows = 0
+        self._schema_advice = ""
 
     def read(self, lines: Iterable[bytes]) -> ExportCounts:
         number = 0
@@ -113,7 +116,9 @@ class _Import:
             try:
                 self._read_line(value, number)
             except invalid as exc:
-                raise StartupError(f"line {number} is not a line of an export: {exc}") from exc
+                raise StartupError(
+                    f"line {number} is not a line of an export: {exc}{self._schema_advice}"
+                ) from exc
         raise StartupError(
             f"the export is incomplete after line {number}: its end is missing;"
             " nothing was imported"
@@ -137,6 +142,11 @@ class _Import:
             raise StartupError(
                 f"the export has schema {value['schema']}, this version knows up to {newest};"
                 " import it with a newer version"
+            )
+        if value["schema"] < newest:
+            self._schema_advice = (
+                f"; the export has schema {value['schema']}, this version has {newest}:"
+                " `rebuild` the database with this version, then export it again"
             )
 
     def _read_event(self, value: dict[str, Any], number: int) -> None:
@@ -168,7 +178,7 @@ class _Import:
 def _parsed(data: bytes, number: int) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise StartupError(
             f"line {number} of the export is incomplete or not JSON ({exc}); nothing was imported"
         ) from exc

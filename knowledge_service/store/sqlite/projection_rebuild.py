@@ -53,7 +53,7 @@ def rebuild(connection: apsw.Connection) -> int:
     with _one_transaction(connection):
         count = replay(connection)
         outcome_totals.refill(connection)
-        _index_all(connection)
+        index_all(connection)
     return count
 
 
@@ -63,7 +63,7 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
     if made_by != [(posting_table.VERSION,)]:
         reporter = progress or Progress()
         with reporter.step("rebuilding the index"), _one_transaction(connection):
-            _index_all(connection, reporter)
+            index_all(connection, reporter)
 
 
 def events(connection: apsw.Connection) -> Iterator[Event]:
@@ -97,8 +97,8 @@ def _one_transaction(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def _index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
-    """Index every recorded fact that was not erased, many of a scope at a time."""
+def index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
+    """Index every recorded fact that was not erased, inside the caller's transaction."""
     posting_table.clear(connection)
     waiting: dict[int, list[tuple[int, posting_table.Text]]] = {}
     held = 0

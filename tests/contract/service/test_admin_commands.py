@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -20,7 +22,14 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service import clock
-from knowledge_service.store.sqlite.maintenance import backup_and_restore, offline_rebuild
+from knowledge_service.errors import StartupError
+from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log.hash_chain import event_hash
+from knowledge_service.store.sqlite.maintenance import (
+    backup_and_restore,
+    exports,
+    offline_rebuild,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
@@ -152,6 +161,84 @@ def test_a_damaged_export_is_refused_as_a_whole(db: Path, tmp_path: Path, change
     assert "Traceback" not in said(process)
     good = errand("import", "--db", copy, "--from", "-", stdin=b"".join(lines))
     assert good.returncode == 0, said(good)
+
+
+def forged(lines: list[bytes], *added: bytes) -> list[bytes]:
+    """Return an export with more lines and the end that belongs to it."""
+    rows = [line for line in added if line.startswith(b'{"row"')]
+    events = [line for line in added if line not in rows]
+    changed = [lines[0], *rows, *lines[1:-1], *events]
+    end = json.loads(lines[-1])["end"]
+    end = {"events": end["events"] + len(events), "rows": end["rows"] + len(rows)}
+    end["sha256"] = hashlib.sha256(b"".join(changed)).hexdigest()
+    return [*changed, json.dumps({"end": end}).encode() + b"\n"]
+
+
+def next_event(lines: list[bytes], kind: str, *parts: bytes) -> bytes:
+    """Return an event that follows the last one of an export."""
+    seq, scope_no, last_kind, actor, at, *hashes = json.loads(lines[-2])["event"]
+    row = (seq, scope_no, last_kind, actor, at, *map(bytes.fromhex, hashes))
+    payload, payload_hash = event_payloads.encode_lines(parts)
+    event = [seq + 1, 1, kind, actor, at, payload_hash.hex(), event_hash(row).hex()]
+    texts = [part.decode() for part in parts]
+    return json.dumps({"event": event, "salt": payload.salt.hex(), "lines": texts}).encode() + b"\n"
+
+
+FORGED_EVENTS = {
+    "an unknown type": ("fact.exploded", b'{"a":1}'),
+    "a fact without its text": ("fact.recorded", b'{"no":9,"fact":"f"}'),
+    "a part that is no object": ("fact.recorded", b"[1]"),
+    "a part that is no JSON": ("fact.recorded", b"{nope"),
+    "a run without its fields": ("run.recorded", b'{"run":{},"realm":1}'),
+    "a number beyond the index": (
+        "fact.recorded",
+        (
+            b'{"no":1099511627776,"fact":"f","kind":"fact","content":"x","tags":[],"confidence":0.5,'
+            b'"source":{"type":"user_input","actor":"a"},"review":"none"}'
+        ),
+    ),
+}
+
+
+def exported(db: Path) -> list[bytes]:
+    stream = io.BytesIO()
+    exports.export(db, stream)
+    return stream.getvalue().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(("kind", "part"), FORGED_EVENTS.values(), ids=FORGED_EVENTS)
+def test_event_that_no_version_recorded_is_refused_and_leaves_an_empty_file(
+    db: Path, tmp_path: Path, kind: str, part: bytes
+) -> None:
+    lines, copy = exported(db), tmp_path / "copy.db"
+    changed = forged(lines, next_event(lines, kind, part))
+    with pytest.raises(StartupError, match="an event of the export cannot be applied"):
+        exports.import_export(copy, changed)
+    exports.import_export(copy, forged(lines))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"1180591620717411303424", "line 2 is not a line of an export"),
+        (b"[" * 100_000 + b"]" * 100_000, "line 2 of the export is incomplete or not JSON"),
+    ],
+    ids=["a huge number", "a deep list"],
+)
+def test_row_that_cannot_be_read_is_refused_with_its_line(
+    db: Path, tmp_path: Path, value: bytes, message: str
+) -> None:
+    row = b'{"row":{"key":"x","value":%b},"table":"meta"}\n' % value
+    with pytest.raises(StartupError, match=message):
+        exports.import_export(tmp_path / "copy.db", forged(exported(db), row))
+
+
+def test_row_of_an_older_schema_is_refused_with_what_to_do(db: Path, tmp_path: Path) -> None:
+    lines = exported(db)
+    lines[0] = b'{"format":"kais-export/1","schema":1}\n'
+    row = b'{"row":{"scope":1},"table":"block"}\n'
+    with pytest.raises(StartupError, match="`rebuild` the database with this version"):
+        exports.import_export(tmp_path / "copy.db", forged(lines, row))
 
 
 def test_an_import_into_a_file_with_facts_is_refused(db: Path) -> None:

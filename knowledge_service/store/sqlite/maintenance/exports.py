@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,10 +11,10 @@ import apsw
 
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
+from knowledge_service.event_log import event_payloads
 from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
 from knowledge_service.store.sqlite import projection_rebuild, projections
 from knowledge_service.store.sqlite.db import connection as files
-from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import backup_and_restore
 from knowledge_service.store.sqlite.projections import outcome_totals
@@ -28,6 +29,11 @@ _EXCLUDED_TABLES = frozenset(
 _TABLES = """SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
   AND name <> 'trigram' AND name NOT LIKE 'trigram|_%' ESCAPE '|'"""
 _SCHEMA = "SELECT max(number) FROM migration"
+# Errors from events that no version of this service has recorded.
+_UNFIT: tuple[type[Exception], ...] = (
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error,
+    event_payloads.UnreadablePayload,
+)  # fmt: skip
 _KEY = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 
 
@@ -90,23 +96,37 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
 
     Raises:
         StartupError: the store is not empty, or the export is truncated, changed or of a newer
-            schema; the message names the line.
+            schema, and the message names the line; or an event cannot be applied.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("PRAGMA defer_foreign_keys=ON")
         tables = TablesBesideLog(connection)
         counts = read_export(SqliteEventTable(connection), tables, lines)
-        projection_rebuild.replay(connection)
-        posting_table.clear(connection)
-        connection.execute("DELETE FROM meta WHERE key = 'index'")
+        _apply(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # SQLite ends the transaction itself when the disk is full
             connection.execute("ROLLBACK")
         raise
-    projection_rebuild.renew_index(connection)
     return counts
+
+
+def _apply(connection: apsw.Connection) -> None:
+    """Fill the other tables from the imported log.
+
+    Raises:
+        StartupError: an event has another content than this service records.
+    """
+    try:
+        projection_rebuild.replay(connection)
+        projection_rebuild.index_all(connection)
+    except _UNFIT as exc:
+        description = f"{type(exc).__name__}: {exc}".splitlines()[0]
+        raise StartupError(
+            f"an event of the export cannot be applied ({description}); nothing was imported;"
+            " export the store again"
+        ) from exc
 
 
 class TablesBesideLog:
