@@ -26,17 +26,20 @@ _MAX_CLAIMS_LENGTH = 16_384
 
 
 def claimed_subject(token: str) -> str | None:
-    """Return the subject that a token claims, unverified; None without one."""
+    """Return the subject that a token claims, unverified; None without one that can be a name."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_LENGTH:  # noqa: PLR2004 - the shape of a JWT
         return None
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
         claims = json.loads(base64.urlsafe_b64decode(padded))
+        subject = claims.get("sub") if isinstance(claims, dict) else None
+        if isinstance(subject, str):
+            subject.encode()  # JSON also has halves of characters, which no name has
+            return subject
     except (binascii.Error, ValueError, RecursionError):
         return None
-    subject = claims.get("sub") if isinstance(claims, dict) else None
-    return subject if isinstance(subject, str) else None
+    return None
 
 
 class _AccountQueue:

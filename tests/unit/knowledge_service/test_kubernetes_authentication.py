@@ -400,6 +400,7 @@ class TestFloods:
         "a.eyJzdWIiOiA3fQ.c",
         "a." + "A" * 20_000 + ".c",
         "a.W1tb.c",
+        "a.eyJzdWIiOiAiXHVkODAwIn0.c",
     ],
 )
 def test_token_that_says_nothing_of_itself_names_nobody(token: str) -> None:

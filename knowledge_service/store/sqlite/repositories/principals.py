@@ -41,17 +41,21 @@ class Principals(base.SqliteRepository):
 
         self._writer.submit(work)
 
-    _registered: tuple[int, dict[str, PrincipalIn | None]] = (-1, {})
+    _registered: tuple[int, dict[str, PrincipalIn]] = (-1, {})
 
     def principal(self, username: str) -> PrincipalIn | None:
-        """Return a registration. Every request needs one, so it is cached until it changes."""
+        """Return a registration. Every request needs one, so it is cached until it changes.
+
+        An unknown name is not cached: tokens that nobody issued claim names of any length.
+        """
         version, registrations = self._registered
         if version != self._writer.scopes_version or len(registrations) > _REMEMBERED:
             version, registrations = self._registered = (self._writer.scopes_version, {})
-        if username not in registrations:
+        registration = registrations.get(username) or self._read(username)
+        if registration is not None:
             # Cached under the version that was read first, so that it cannot outlive a change.
-            registrations[username] = self._read(username)
-        return registrations[username]
+            registrations[username] = registration
+        return registration
 
     def _read(self, username: str) -> PrincipalIn | None:
         with self._readers.snapshot() as connection:
