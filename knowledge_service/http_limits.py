@@ -1,16 +1,19 @@
-"""Limits of incoming requests: connections, size of the head, one minute per request.
+"""Limits of connections: their number, size of the head, one minute per request, unread responses.
 
 uvicorn limits none of these. It would buffer an endless head, and parse it again with each chunk,
 before the caller is authenticated. A client that never starts or completes a request would keep its
 connection. If all connections are in use, a new one replaces the one that has been idle longest; if
-none is idle, its requests get 503.
+none is idle, its requests get 503. A response is in memory until its client has read it, so a
+client that stops reading loses the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -33,6 +36,11 @@ _MAX_REFUSED = 64
 _MAX_HEAD_BYTES = 64 * 1024
 # The largest body takes half of this time at 300 kB/s.
 _TIMEOUT_S = 60.0
+# A client that reads less than this in that time has stopped reading its response.
+_MIN_READ_BYTES, _UNREAD_S = 64 * 1024, 20.0
+# What all clients together have not read; the largest page of facts has 31 MB.
+_MAX_UNREAD_BYTES = 192 * 1024 * 1024
+_log = logging.getLogger(__name__)
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -45,6 +53,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.idle_since_s = 0.0
         """When the last request ended, or the connection was opened; on the monotonic clock."""
         self._timer: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0
+        self._unread_since_s = 0.0
+        self._unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, unless there are too many connections."""
@@ -84,7 +95,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         return None
 
     def _exceeds_address_limit(self) -> bool:
-        address = self.client[0] if self.client else ""
+        address = self.address
         if not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback:
             return False
         clients = [
@@ -95,9 +106,70 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         return [client[0] for client in clients if client].count(address) > _MAX_PER_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
+        """Stop the timers."""
         self._cancel_timer()
+        self._cancel_unread_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin to watch whether the client reads its response, of which some is in memory."""
+        super().pause_writing()
+        self._unread_since_s = time.monotonic()
+        self._watch_reading()
+        self._drop_unread_responses()
+
+    def resume_writing(self) -> None:
+        """Stop watching: the client has read nearly all."""
+        self._cancel_unread_timer()
+        super().resume_writing()
+
+    def _watch_reading(self) -> None:
+        self._cancel_unread_timer()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(_UNREAD_S, self._check_reading)
+
+    def _check_reading(self) -> None:
+        if self._unread_bytes - self.transport.get_write_buffer_size() < _MIN_READ_BYTES:
+            self._drop("its client does not read the response")
+        else:
+            self._watch_reading()
+
+    def _drop_unread_responses(self) -> None:
+        """Keep the limit of unread bytes: drop other responses, of the address with the most."""
+        unread = {
+            connection: connection.transport.get_write_buffer_size()
+            for connection in self.connections
+            if isinstance(connection, LimitedHttpProtocol) and connection.is_unread
+        }
+        own_bytes = unread.pop(self, 0)
+        while unread and own_bytes + sum(unread.values()) > _MAX_UNREAD_BYTES:
+            by_address: Counter[str] = Counter()
+            for connection, size in unread.items():
+                by_address[connection.address] += size
+            largest = by_address.most_common(1)[0][0]
+            oldest = min(
+                (connection for connection in unread if connection.address == largest),
+                key=lambda connection: connection._unread_since_s,  # noqa: SLF001 - same class
+            )
+            del unread[oldest]
+            oldest._drop("clients have not read too many bytes of responses")  # noqa: SLF001
+
+    def _drop(self, reason: str) -> None:
+        size = self.transport.get_write_buffer_size()
+        fields = {"why": reason, "client": self.address, "unread_bytes": size}
+        _log.warning("connection closed", extra={"fields": fields})
+        self._cancel_unread_timer()
+        self.transport.abort()
+
+    @property
+    def is_unread(self) -> bool:
+        """Return whether a part of a response waits in memory for its client."""
+        return self._unread_timer is not None
+
+    @property
+    def address(self) -> str:
+        """Return the address of the client, empty if it has none."""
+        return self.client[0] if self.client else ""
 
     def data_received(self, data: bytes) -> None:
         """Receive a chunk, unless the head exceeds its limit."""
@@ -141,6 +213,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._timer:
             self._timer.cancel()
             self._timer = None
+
+    def _cancel_unread_timer(self) -> None:
+        if self._unread_timer:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
     def time_out(self) -> None:
         """Close a connection that sent no whole request in time."""

@@ -1,11 +1,11 @@
-"""Requests that never end, of whom nobody knows who sends them: they cost no memory and no time."""
+"""Requests that never end, and responses that nobody reads: they cost no memory and no time."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +14,12 @@ import pytest
 from tests.knowledge_process import Served, serving
 
 PATIENCE_S = 1.0
-IMPATIENT = f"from knowledge_service import http_limits\nhttp_limits._TIMEOUT_S = {PATIENCE_S}\n"
+IMPATIENT = f"""from knowledge_service import http_limits
+http_limits._TIMEOUT_S = http_limits._UNREAD_S = {PATIENCE_S}
+"""
+NARROW = "from knowledge_service import http_limits\nhttp_limits._MAX_UNREAD_BYTES = 15_000_000\n"
+# A page of 12 MB, of which the kernel takes at most 4.
+PAGE = b"GET /v1/facts?limit=200 HTTP/1.1\r\nhost: x\r\n\r\n"
 CHUNKED = b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 ENDLESS = {
     "a name": b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-",
@@ -138,3 +143,57 @@ def test_connection_goes_on_after_a_request_that_came_in_pieces(impatient: Serve
                 connection.sendall(piece)
                 time.sleep(PATIENCE_S * 0.2)
             assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def store_large_facts(served: Served) -> None:
+    facts = [{"content": f"fact {number}", "data": {"x": "y" * 60_000}} for number in range(200)]
+    for batch in (facts[:100], facts[100:]):
+        httpx.post(
+            f"{served.url}/v1/facts:batch", json={"facts": batch}, timeout=60, trust_env=False
+        ).raise_for_status()
+
+
+@contextmanager
+def requested_page(served: Served) -> Iterator[socket.socket]:
+    """Request a page over a connection that has little room for it outside of the service."""
+    address = httpx.URL(served.url)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        connection.settimeout(20)
+        connection.connect((address.host, address.port))
+        connection.sendall(PAGE)
+        yield connection
+
+
+def is_read_whole(connection: socket.socket, pause_s: float = 0) -> bool:
+    head, _, body = connection.recv(65_536).partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    received = len(body)
+    try:
+        while received < size and (piece := connection.recv(1 << 20)):
+            received += len(piece)
+            time.sleep(pause_s)
+    except ConnectionResetError:
+        return False
+    return received == size
+
+
+def test_response_that_its_client_does_not_read_is_not_kept(impatient: Served) -> None:
+    store_large_facts(impatient)
+    with requested_page(impatient) as unread, requested_page(impatient) as slow:
+        # Slower than the time limit, with a step in each part of it.
+        assert is_read_whole(slow, pause_s=PATIENCE_S / 50)
+        time.sleep(2 * PATIENCE_S)
+        assert not is_read_whole(unread)
+    assert "its client does not read the response" in impatient.said()
+
+
+def test_unread_responses_have_a_limit_together_and_the_oldest_is_dropped(tmp_path: Path) -> None:
+    with serving(tmp_path / "knowledge.db", NARROW, is_ready=True) as served:
+        store_large_facts(served)
+        with ExitStack() as opened:
+            pages = []
+            for _ in range(3):
+                pages.append(opened.enter_context(requested_page(served)))
+                time.sleep(1)
+            assert [is_read_whole(page) for page in pages] == [False, False, True]
