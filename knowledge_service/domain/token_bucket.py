@@ -32,12 +32,20 @@ class TokenBucket:
 
         An amount above the capacity passes when the bucket is full, and empties it.
         """
-        share = float(self.per_minute)
-        filled = min(share, self.tokens + max(0.0, now_s - self.at_s) * share / _MINUTE_S)
+        share, filled = float(self.per_minute), self._filled(now_s)
         needed = min(amount, share)
         if filled < needed:
             return (needed - filled) * _MINUTE_S / share
         return replace(self, tokens=filled - needed, at_s=now_s)
+
+    def owe(self, amount: float, now_s: float) -> TokenBucket:
+        """Return the bucket without an amount that is already used; it owes a minute at most."""
+        tokens = max(-float(self.per_minute), self._filled(now_s) - amount)
+        return replace(self, tokens=tokens, at_s=now_s)
+
+    def _filled(self, now_s: float) -> float:
+        share = float(self.per_minute)
+        return min(share, self.tokens + max(0.0, now_s - self.at_s) * share / _MINUTE_S)
 
 
 def effective_quota(quota: Quota | None, *, is_agent: bool) -> Quota:

@@ -74,11 +74,16 @@ async def authenticate(
     authorization: str,
     request_line: tuple[str, str, str | None],
     speak_as: str | None,
+    *,
+    is_kept: bool = False,
 ) -> Principal:
-    """Authenticate the caller, and charge its quota for the request (method, path, length)."""
+    """Authenticate the caller, and charge its quota for the request (method, path, length).
+
+    The response of a request that `is_kept` for repeats is stored.
+    """
     principal = await services.authenticator.principal(bearer_token_of(authorization))
     principal = speaking_as(principal, speak_as)
-    costs = quota_cost(*request_line)
+    costs = quota_cost(*request_line, is_kept=is_kept)
     if costs:
         services.rate_limiter.take(principal, costs)
     return principal
@@ -105,9 +110,17 @@ def bearer_token_of(authorization: str) -> str | None:
     return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
-def quota_cost(method: str, path: str, length: str | None) -> dict[rate_limits.QuotaName, int]:
-    """Return what a request costs of its caller's quotas."""
+def quota_cost(
+    method: str, path: str, length: str | None, *, is_kept: bool = False
+) -> dict[rate_limits.QuotaName, int]:
+    """Return what a request costs of its caller's quotas.
+
+    A recall that `is_kept` for repeats also costs bytes, and is refused while the caller owes some
+    for stored responses.
+    """
     if path in _RECALL_PATHS or (method == "GET" and _RERUN_PATHS.fullmatch(path)):
+        if is_kept:
+            return {"recalls": 1, "bytes": body_bytes(method, length)}
         return {"recalls": 1}
     if method in _READ_METHODS or path in _READS_BY_POST:
         return {"reads": 1}
@@ -143,4 +156,5 @@ Namespace = Annotated[
     str | None,
     Query(max_length=63, description="of the run, when several realms have one with this id"),
 ]
-KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]
+KEY_HEADER = "Idempotency-Key"
+KeyHeader = Annotated[str | None, Header(alias=KEY_HEADER)]

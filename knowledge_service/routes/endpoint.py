@@ -44,6 +44,7 @@ _INLINE_BYTES = 16 * 1024
 _EMPTY = (b"", b"{}", b"null")
 _MAX_VIOLATIONS = 50  # of one request; more than anyone fixes at once
 _NO_CONTENT = 204
+_KEY = dependencies.KEY_HEADER.lower().encode()
 _SPEAK_AS = base_model.SPEAK_AS_HEADER.lower().encode()
 _NOT_SENT_AS_JSON = ProblemViolation(
     path="", message="send the body as JSON, with the header Content-Type: application/json"
@@ -93,7 +94,10 @@ class Endpoint(APIRoute):
         authorization = _text(headers.get(b"authorization")) or ""
         request_line = (scope["method"], scope["path"], length)
         speak_as = _text(headers.get(_SPEAK_AS))
-        principal = await dependencies.authenticate(services, authorization, request_line, speak_as)
+        is_kept = self._inputs.takes_key and _KEY in headers
+        principal = await dependencies.authenticate(
+            services, authorization, request_line, speak_as, is_kept=is_kept
+        )
         scope[dependencies.PRINCIPAL] = principal
         size = dependencies.body_bytes(scope["method"], length)
         with services.concurrency_limiter.count_call(principal, size):
@@ -102,11 +106,15 @@ class Endpoint(APIRoute):
             offload = Offload(services, principal, body)
             call = _Call(request, services, offload, body, headers)
             if self._is_async:
-                return await self._respond_async(call)
-            kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
-            respond = functools.partial(self._respond, call)
-            # Writes return facts, too.
-            return await offload.run(respond, kind, read.begin)
+                response = await self._respond_async(call)
+            else:
+                kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
+                respond = functools.partial(self._respond, call)
+                # Writes return facts, too.
+                response = await offload.run(respond, kind, read.begin)
+            if is_kept:
+                services.rate_limiter.owe(principal, {"bytes": len(response.body)})
+            return response
 
     def _respond(self, call: _Call) -> Response:
         arguments = self._arguments(call)
@@ -286,6 +294,11 @@ class _Inputs:
             self.providers.append((dependant.request_param_name, lambda call: call.request))
         if dependant.response_param_name:
             self.providers.append((dependant.response_param_name, _Call.make_response))
+        self.takes_key = any(
+            name == dependencies.KEY_HEADER
+            for location in self.locations
+            for name, _ in location.fields
+        )
         callers = (dependencies.caller, dependencies.offload)
         self.needs_caller = any(dependency.call in callers for dependency in dependant.dependencies)
         all_locations = [*self.locations, *chain(*(locations for *_, locations in self.factories))]

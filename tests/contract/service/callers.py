@@ -38,6 +38,7 @@ CALLERS = {
     "telling": Principal("demo/telling", "agent", LEAD, quota=Quota(facts_per_minute=3)),
     "reading": Principal("demo/reading", "agent", LEAD, quota=Quota(reads_per_minute=3)),
     "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
+    "storing": Principal("demo/storing", "agent", LEAD, quota=Quota(bytes_per_minute=100_000)),
     # Cells as the operator registers them: they remember in the scope of their Formation.
     "first use": _cell("demo/team-a1-lead-0", LEAD),
     "next use": _cell("demo/team-b2-lead-0", LEAD),

@@ -125,6 +125,34 @@ async def test_asking_a_receipts_question_again_takes_from_the_share_of_recalls(
         assert response.status_code == expected
 
 
+@pytest.mark.parametrize("call", ["recall", "confirm"])
+async def test_responses_that_are_stored_for_repeats_count_as_bytes_of_their_caller(
+    http: httpx.AsyncClient, call: str
+) -> None:
+    stored = [
+        await http.post(
+            "/v1/facts",
+            json={"content": f"zebra {number}", "data": {"x": "y" * 25_000}},
+            headers=bearer("storing"),
+        )
+        for number in range(3)
+    ]
+    path = "/v1/recall" if call == "recall" else f"/v1/facts/{stored[0].json()['fact_id']}:confirm"
+    body = RECALL if call == "recall" else {}
+
+    async def repeatable(number: int) -> httpx.Response:
+        headers = bearer("storing", **{"Idempotency-Key": f"key-{number}"})
+        return await http.post(path, json=body, headers=headers)
+
+    responses = [await repeatable(number) for number in range(3)]
+    assert responses[0].status_code == 200
+    assert responses[-1].status_code == 429
+    assert "100000 bytes a minute" in responses[-1].json()["detail"]
+    assert 0 < int(responses[-1].headers["retry-after"]) <= 120
+    unkept = await http.post("/v1/recall", json=RECALL, headers=bearer("storing"))
+    assert unkept.status_code == 200
+
+
 @pytest.mark.parametrize("length", ["0" * 5000 + "15", "9" * 5000])
 @pytest.mark.parametrize("path", ["/v1/facts", "/correct"])
 async def test_length_of_many_digits_is_no_fault_of_ours(

@@ -84,6 +84,32 @@ def test_what_is_larger_than_a_whole_share_passes_once_it_is_full(
     quotas.take(lead, {"bytes": 5000})
 
 
+def test_what_is_used_before_its_size_is_known_is_owed_for_two_minutes_at_most(
+    quotas: RateLimiter, clock: FakeClock
+) -> None:
+    lead = agent(bytes_per_minute=60)
+    quotas.owe(lead, {"bytes": 90})
+    with pytest.raises(QuotaExceeded) as caught:
+        quotas.take(lead, {"bytes": 1})
+    assert caught.value.retry_after_s == 31
+    quotas.owe(lead, {"bytes": 10**9})
+    clock.advance(119)
+    with pytest.raises(QuotaExceeded):
+        quotas.take(lead, {"bytes": 60})
+    clock.advance(1)
+    quotas.take(lead, {"bytes": 60})
+
+
+def test_nothing_is_owed_without_a_quota(quotas: RateLimiter) -> None:
+    person = Principal("ada", "human", LEAD)
+    quotas.owe(person, {"bytes": 10**9})
+    quotas.take(person, {"bytes": 1})
+
+
+def test_recall_whose_response_is_kept_costs_bytes() -> None:
+    assert quota_cost("POST", "/v1/recall", "9", is_kept=True) == {"recalls": 1, "bytes": 9}
+
+
 def test_agents_have_a_default_and_people_have_none(quotas: RateLimiter) -> None:
     person = Principal("ada", "human", LEAD)
     for _ in range(6000):
