@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ class Metrics:
             ("task",),
             registry=self.registry,
         )
-        self.facts_to_erase = Gauge(
+        self._facts_to_erase = Gauge(
             "kais_knowledge_facts_to_erase",
             "Facts of deleted scopes that are not erased yet; no route serves them.",
             registry=self.registry,
@@ -122,6 +123,20 @@ class Metrics:
     ) -> None:
         """Export the number of live facts by level of scope; `count` is called on scrapes."""
         self.registry.register(_FactCounts(count, monotonic))
+
+    def watch_facts_to_erase(self, count: Callable[[], int]) -> None:
+        """Export the number of facts to erase; NaN while the store cannot be read.
+
+        A sample stays, because the alert about a service that is away looks for it.
+        """
+
+        def count_or_nan() -> float:
+            try:
+                return count()
+            except ServiceError:
+                return math.nan
+
+        self._facts_to_erase.set_function(count_or_nan)
 
     def record_task_run(self, task: str, succeeded: bool) -> None:
         """Count one run of a background task."""

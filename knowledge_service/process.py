@@ -177,7 +177,7 @@ def _metrics_of(store: SqliteStore) -> Metrics:
     metrics = Metrics()
     metrics.erased_pending_s.set_function(store.erased_pending_s)
     metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
-    metrics.facts_to_erase.set_function(store.deleted_facts)
+    metrics.watch_facts_to_erase(store.deleted_facts)
     metrics.watch_facts(store.facts_by_level)
     return metrics
 

@@ -116,3 +116,27 @@ def test_port_of_the_metrics_that_is_taken_ends_the_start_in_words(
         with serving(tmp_path / "two.db") as second:
             assert second.process.wait(20) == 1
             assert "choose another with KAIS_METRICS_HOST and KAIS_METRICS_PORT" in second.said()
+
+
+UNREADABLE = """
+import apsw
+from knowledge_service.store.sqlite.repositories import scope_erasure
+
+def fail(connection):
+    raise apsw.IOError("disk I/O error")
+
+scope_erasure.count = fail
+"""
+
+
+def test_store_that_cannot_be_read_takes_no_metric_of_the_alerts_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = ports.free_ports(1)
+    monkeypatch.setenv("KAIS_METRICS_PORT", str(port))
+    with serving(tmp_path / "knowledge.db", UNREADABLE, is_ready=True) as served:
+        httpx.get(f"{served.url}/v1/facts", trust_env=False)
+        response = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
+        assert response.status_code == 200
+        assert "kais_knowledge_facts_to_erase NaN" in response.text
+        assert 'kais_knowledge_requests_total{method="GET",route="/v1/facts"' in response.text
