@@ -17,6 +17,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pydantic_core
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -162,7 +163,7 @@ class McpEndpoint:
         response = problems.problem_response(exc)
         base_url = self._base_url(request)
         if base_url:
-            url = f"{base_url}{_METADATA_PATH}{request.url.path}"
+            url = f"{base_url}{_METADATA_PATH}{_quoted(request.url.path)}"
             challenge = response.headers["WWW-Authenticate"]
             response.headers["WWW-Authenticate"] = f'{challenge}, resource_metadata="{url}"'
         return response
@@ -174,7 +175,7 @@ class McpEndpoint:
         """
         path = request.url.path.removeprefix(_METADATA_PATH) or _PATH
         document = {
-            "resource": f"{self._base_url(request) or ''}{path}",
+            "resource": f"{self._base_url(request) or ''}{_quoted(path)}",
             "resource_name": "kais knowledge service",
             "bearer_methods_supported": ["header"],
         }
@@ -332,6 +333,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again
+
+
+def _quoted(path: str) -> str:
+    """Return a decoded path as an address has it: callers choose its characters."""
+    return quote(path, safe="/,")
 
 
 def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:

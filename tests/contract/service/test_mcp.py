@@ -292,6 +292,19 @@ async def test_a_strange_host_is_not_repeated(store: Store, host: str) -> None:
     assert refused.headers["WWW-Authenticate"] == 'Bearer realm="kais-knowledge"'
 
 
+@pytest.mark.parametrize("quoted", ["%E2%82%AC", "a%22b", "graph,charts"])
+async def test_a_path_with_any_characters_is_told_as_part_of_an_address(
+    store: Store, quoted: str
+) -> None:
+    async with serving(store) as service:
+        refused = await service.http.post(f"/mcp/{quoted}")
+        assert refused.status_code == 401
+        url = f"http://service/.well-known/oauth-protected-resource/mcp/{quoted}"
+        assert refused.headers["WWW-Authenticate"].endswith(f'resource_metadata="{url}"')
+        described = (await service.http.get(url)).json()
+    assert described["resource"] == f"http://service/mcp/{quoted}"
+
+
 async def test_body_of_a_stranger_is_not_read(store: Store) -> None:
     reads = 0
 
