@@ -85,7 +85,11 @@ class Endpoint(APIRoute):
         self, request: Request, services: Services, read: OpenRead
     ) -> Response:
         scope = request.scope
-        limit = request_bodies.max_bytes(scope["path"])
+        limit = (
+            request_bodies.max_bytes(scope["path"])
+            if self._inputs.body_model
+            else request_bodies.NO_BODY_BYTES
+        )
         # The first of repeated headers counts, as in Starlette.
         headers = dict(reversed(scope["headers"]))
         length = _text(headers.get(b"content-length"))

@@ -24,6 +24,9 @@ MAX_BYTES = 8 * 1024 * 1024
 _BATCH_PATHS = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
 # One fact of maximum size with each character escaped.
 _MAX_SINGLE_BYTES = 1024 * 1024
+# Routes that take no body answer one of this size in words. A body whose length is not said counts
+# towards no limit of bytes in flight.
+NO_BODY_BYTES = 4096
 # Callers choose the names of members, so only a part of each is shown.
 _MAX_NAME = 64
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -149,6 +149,28 @@ async def test_body_of_one_thing_is_bounded_by_what_it_may_hold(http: httpx.Asyn
         assert answer.json()["detail"] == "the body exceeds 1048576 bytes"
     batch = '{"facts": [{"content": "x"}]' + " " * (1024 * 1024) + "}"
     assert (await http.post("/v1/facts:batch", content=batch, headers=headers)).is_success
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/whoami"), ("DELETE", "/v1/scopes/realm:x"), ("POST", "/v1/scopes/realm:x:reset")],
+)
+async def test_body_that_a_route_does_not_take_is_not_read(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
+    """Its size counts only if the request says it, so that many could fill the memory."""
+    pieces = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal pieces
+        for _ in range(1000):
+            pieces += 1
+            yield b" " * 1000
+
+    answer = await http.request(method, path, content=body(), headers=OPERATOR)
+    assert answer.status_code == 413
+    assert answer.json()["detail"] == "the body exceeds 4096 bytes"
+    assert pieces < 10
 
 
 async def test_counters_of_a_run_are_bounded_in_number_and_length(http: httpx.AsyncClient) -> None:
