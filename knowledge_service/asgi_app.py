@@ -120,11 +120,12 @@ class _App(FastAPI):
             await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document with error responses, generated once for all threads."""
-        # FastAPI caches its document before the error responses are added to it.
+        """Return the OpenAPI document with its additions, generated once for all threads."""
+        # FastAPI caches its document before anything is added to it.
         with self._openapi_lock:
             if self.openapi_schema is None:
-                self.openapi_schema = openapi_errors.add_error_responses(super().openapi())
+                document = openapi_errors.add_error_responses(super().openapi())
+                self.openapi_schema = openapi_errors.add_authentication(document)
             return self.openapi_schema
 
 

@@ -1,6 +1,7 @@
-"""The error responses in the OpenAPI document: problems, with the codes of each status.
+"""What FastAPI does not know for the OpenAPI document: the errors, and the token of the caller.
 
-They are generated from the classes of errors, so a new class is documented at once.
+Error responses are problems, with the codes of each status. They are generated from the classes of
+errors, so a new class is documented at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,23 @@ _REF_TEMPLATE = "#/components/schemas/{model}"
 _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 # These routes need no authentication and never answer with a problem.
 _HEALTH_TAG = "health"
+
+
+_TOKEN = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "a token of a ServiceAccount for the audience kais-knowledge, or one of the"
+    " service's token file; none is needed with --auth none",
+}
+
+
+def add_authentication(document: dict[str, Any]) -> dict[str, Any]:
+    """Say which operations need a token; returns the same document."""
+    document["components"]["securitySchemes"] = {"token": _TOKEN}
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["security"] = [] if _HEALTH_TAG in operation["tags"] else [{"token": []}]
+    return document
 
 
 def add_error_responses(document: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -135,3 +136,16 @@ class TestHealth:
         assert {response.status_code for response in answers} == {200}
         (same_content,) = {response.content for response in answers}
         assert b"HTTPValidationError" not in same_content
+
+
+async def test_openapi_document_says_which_operations_need_a_token(
+    http: httpx.AsyncClient,
+) -> None:
+    document = (await http.get("/openapi.json")).json()
+    scheme = document["components"]["securitySchemes"]["token"]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            url = re.sub(r"\{\w+\}", "x", path)
+            is_refused = (await http.request(method, url)).status_code == 401
+            assert operation["security"] == ([{"token": []}] if is_refused else []), path
