@@ -22,7 +22,7 @@ from knowledge_service.errors import QuotaExceeded, ServiceError, StoreUnavailab
 from knowledge_service.routes import problems
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 # With refused ones, and some 45 files and connections of the service, these leave 100 of the usual
 # 1,024 file descriptors for a restart of the search process, exports and calls of other services.
@@ -238,4 +238,9 @@ def _refusal_app(refusal: ServiceError) -> ASGIApp:
     """Return an app that answers every request with one refusal and closes the connection."""
     answer = problems.problem_response(refusal)
     answer.headers["connection"] = "close"
-    return answer
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        problems.log_refusal(scope["path"], refusal)
+        await answer(scope, receive, send)
+
+    return refuse

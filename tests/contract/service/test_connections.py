@@ -76,7 +76,11 @@ def test_connection_beyond_those_in_use_is_told_to_come_again(served: Served) ->
         assert b"retry-after: 2" in head
         assert b"application/problem+json" in head
         assert json.loads(body)["code"] == "store-unavailable"
-        assert json.loads(body)["detail"] == f"all {BOUND} connections are in use; try again"
+        detail = f"all {BOUND} connections are in use; try again"
+        assert json.loads(body)["detail"] == detail
+        records = [json.loads(line) for line in served.said().splitlines()]
+        (refusal,) = [record for record in records if record["message"] == "request refused"]
+        assert (refusal["path"], refusal["why"]) == ("/healthz", detail)
 
 
 class FakeTransport(asyncio.Transport):
