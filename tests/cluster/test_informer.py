@@ -72,9 +72,9 @@ class Memory:
         self.subject = WatchTarget("ConfigMap", namespace, watch_targets.CHILD_SELECTOR)
         self.told: list[str] = []
         self.cache = Cache(labelled=watch_targets.CHILD_KINDS)
-        fresh = WatchHealth(SystemClock(), watches=[("ConfigMap", namespace)])
-        self.ear = event_handler.EventHandler(self.cache, fresh, self._hear)
-        self.sweeper = Relister(ListClient(link), self.cache, self.ear)
+        self.fresh = WatchHealth(SystemClock(), watches=[("ConfigMap", namespace)])
+        self.ear = event_handler.EventHandler(self.cache, self.fresh, self._hear)
+        self.sweeper = Relister(ListClient(link), self.cache, self.ear, self.fresh)
 
     def _hear(self, kind: str, body: Body, is_deleted: bool) -> None:
         if kind == "ConfigMap":
@@ -92,7 +92,7 @@ class Memory:
 
         client = StartedWatches(watching)
         task = asyncio.create_task(
-            ChildWatches(client, happened, self.ear.on_unreadable).run((self.subject,))
+            ChildWatches(client, happened, self.ear.on_unreadable, self.fresh).run((self.subject,))
         )
         await client.has_begun.wait()
         await self.sweeper.load(self.subject)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,89 @@ def test_calls_for_a_store_that_is_away_are_kept_at_home(
         subject="the call is in the outbox",
     )
     assert "forbidden" not in operator.log.read_text().lower()
+
+
+@pytest.fixture
+def team(control_plane: ControlPlane, cluster: Cluster) -> str:
+    """Name the second namespace of an operator."""
+    name = f"{cluster.namespace}-team"
+    control_plane.kubectl("create", "namespace", name)
+    return name
+
+
+def give_rights(plane: ControlPlane, helm: Path, home: str, *namespaces: str) -> None:
+    """Apply the rights of the chart for these namespaces; home has to exist."""
+    value = f"namespaces={{{','.join(namespaces)}}}"
+    rights = [
+        body
+        for body in rendered(helm, value, namespace=home)
+        if body["kind"] in ("Role", "RoleBinding", "ServiceAccount")
+    ]
+    listed = {"apiVersion": "v1", "kind": "List", "items": rights}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+
+
+def absence(team: str) -> str:
+    return f"namespace {team}: every list is forbidden"
+
+
+def wait_served(plane: ControlPlane, namespace: str, name: str) -> None:
+    """Apply a Blueprint, and wait until the operator has made a revision of it."""
+    blueprint = json.dumps(task(name)[0])
+    plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=blueprint)
+    path = "jsonpath={.status.servedRevision}"
+    wait_for(
+        lambda: plane.kubectl("get", "blueprint", name, "-n", namespace, "-o", path),
+        subject=f"the Blueprint {name} is served",
+    )
+
+
+def errors_in(log: str) -> list[str]:
+    """Give the warnings and errors of lists and watches."""
+    loggers = ("kais_operator.informer", "kais_operator.manager.kopf_watches", "kopf", "asyncio")
+    return [
+        record["message"]
+        for record in map(json.loads, log.splitlines())
+        if record["level"] in ("warning", "error") and record["logger"].startswith(loggers)
+    ]
+
+
+def test_a_deleted_namespace_costs_only_itself_until_it_is_back(  # noqa: PLR0913, PLR0917 (fixtures)
+    control_plane: ControlPlane,
+    cluster: Cluster,
+    home: str,
+    team: str,
+    helm: Path,
+    start: Start,
+    tmp_path: Path,
+):
+    give_rights(control_plane, helm, home, cluster.namespace, team)
+    config = kubeconfig_of(control_plane, home, tmp_path)
+    namespaces = f"{cluster.namespace},{team}"
+    operator = start(kubeconfig=config, home=home, namespaces=namespaces)
+    operator.wait_ready()
+    wait_served(control_plane, team, "before")
+    control_plane.kubectl("delete", "namespace", team, "--wait=true", "--timeout=120s")
+    wait_for(
+        lambda: absence(team) in operator.log.read_text(),
+        subject="the operator leaves the namespace out",
+    )
+    wait_served(control_plane, cluster.namespace, "meanwhile")
+    assert operator.ask("/readyz")[0] == 200
+    operator.end()
+    assert [m.partition(",")[0] for m in errors_in(operator.log.read_text())] == [absence(team)]
+
+    operator = start(name="restarted", kubeconfig=config, home=home, namespaces=namespaces)
+    operator.wait_ready()
+    wait_served(control_plane, cluster.namespace, "restarted")
+    assert [m.partition(",")[0] for m in errors_in(operator.log.read_text())] == [absence(team)]
+
+    control_plane.kubectl("create", "namespace", team)
+    time.sleep(2)
+    assert operator.ask("/readyz")[0] == 200, "without its Role the namespace stays left out"
+    give_rights(control_plane, helm, home, cluster.namespace, team)
+    wait_served(control_plane, team, "returned")
+    operator.wait_ready()
+    log = operator.log.read_text()
+    assert log.count(f"namespace {team} can be listed again and is watched") == 1
+    assert log.count(absence(team)) == 1

@@ -16,9 +16,11 @@ from kais_operator.informer import child_watches, watch_client
 from kais_operator.informer.child_watches import ChildWatches
 from kais_operator.informer.list_client import ObjectVersion, WatchTarget
 from kais_operator.informer.watch_client import WatchClient
+from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.kubernetes.api_client import ApiClient
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes import deep_json
+from tests.fakes.clock import FakeClock
 
 TARGET = WatchTarget("Pod", "demo", "app.kubernetes.io/managed-by=kais")
 PODS = "/api/v1/namespaces/demo/pods"
@@ -101,11 +103,13 @@ async def server() -> AsyncIterator[tuple[Server, WatchClient]]:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_watches, "_RETRY_RANGE_S", (0.01, 0.02))
+    monkeypatch.setattr(child_watches, "_LOGGED_FORBIDDEN_COUNT", 2)
 
 
 async def watch(api: Server, client: WatchClient, *, events: int) -> None:
     """Watch until so many events were received."""
-    task = asyncio.create_task(ChildWatches(client, api.receive, api.skip).run((TARGET,)))
+    health = WatchHealth(FakeClock(), watches=())
+    task = asyncio.create_task(ChildWatches(client, api.receive, api.skip, health).run((TARGET,)))
     try:
         await api.wait_for(events)
     finally:

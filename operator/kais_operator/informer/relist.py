@@ -6,6 +6,9 @@
 
 kopf does not report what was deleted while it was disconnected, and notices a silent watch only
 after a minute. See docs/decisions/0022-cache-watches-and-relists.md.
+
+Lists also show that a named namespace is absent. They are then repeated slowly; the first that
+succeeds calls the others, and the watches.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import random
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.event_handler import EventHandler
+from kais_operator.informer.failure_log import FailureLog
 from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
+from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
@@ -27,10 +32,15 @@ FIRST_RELIST_S = 5.0
 """The first relist closes the gap between our full list and the start of the watch."""
 WATCH_GRACE_S = 5.0
 """A watch may be late by this; changes that it has not reported by then are read."""
+ABSENT_PERIOD_S = 30.0
+"""Lists and reconciles in an absent namespace are repeated after this time."""
 MAX_CONCURRENT_LISTS = 2
 """A page of objects takes some MiB until it is processed."""
 _RETRY_RANGE_S = (0.5, 10.0)
 """The first and the longest delay before a failed list is repeated."""
+_LOGGED_FORBIDDEN_COUNT = 8
+"""With the longest delay, this takes longer than `RELIST_PERIOD_S`: until then every kind is
+relisted, which shows whether the namespace is absent."""
 _FULL_LIST_THRESHOLD = 50
 """With more missed changes, the kind is listed in full instead of reading each object."""
 
@@ -38,12 +48,19 @@ _FULL_LIST_THRESHOLD = 50
 class Relister:
     """Lists and relists every target; `run` it in a task."""
 
-    def __init__(self, list_client: ListClient, cache: Cache, event_handler: EventHandler) -> None:
+    def __init__(
+        self,
+        list_client: ListClient,
+        cache: Cache,
+        event_handler: EventHandler,
+        watch_health: WatchHealth,
+    ) -> None:
         self._list_client = list_client
         self._cache = cache
         self._event_handler = event_handler
         self._list_slots = asyncio.Semaphore(MAX_CONCURRENT_LISTS)
-        self._logged: dict[WatchTarget, str] = {}
+        self._watch_health = watch_health
+        self._failure_log = FailureLog(logger, watch_health)
 
     async def run(self, targets: tuple[WatchTarget, ...]) -> None:
         """Keep the cache correct until cancelled."""
@@ -125,23 +142,32 @@ class Relister:
         shortest_s, longest_s = _RETRY_RANGE_S
         retry_s = shortest_s
         while not await self._try_list(target, is_first=True):
-            await asyncio.sleep(_with_jitter(retry_s))
+            await self._pause(target, retry_s)
             retry_s = min(retry_s * 2, longest_s)
         pause_s = FIRST_RELIST_S
         while True:
-            await asyncio.sleep(_with_jitter(pause_s))
+            await self._pause(target, pause_s)
             pause_s = RELIST_PERIOD_S if await self._try_list(target, is_first=False) else longest_s
+
+    async def _pause(self, target: WatchTarget, pause_s: float) -> None:
+        """Wait before the next list, in an absent namespace for longer, or until it is back."""
+        if self._watch_health.is_absent(target.namespace):
+            timeout_s = _with_jitter(ABSENT_PERIOD_S)
+            await self._watch_health.wait_present(target.namespace, timeout_s=timeout_s)
+        else:
+            await asyncio.sleep(_with_jitter(pause_s))
 
     async def _try_list(self, target: WatchTarget, *, is_first: bool) -> bool:
         """List or relist; an error that repeats is logged once."""
         try:
             await (self.load(target) if is_first else self.verify(target))
         except errors.ClusterError as exc:
-            if self._logged.get(target) != str(exc):
-                logger.log(errors.log_level(exc), "%s: %s", target, exc)
-            self._logged[target] = str(exc)
+            if isinstance(exc, errors.Forbidden):
+                self._watch_health.record_forbidden(target.kind, target.namespace)
+            count = 2 if is_first else _LOGGED_FORBIDDEN_COUNT
+            self._failure_log.record_failure(target, exc, str(target), forbidden_count=count)
             return False
-        self._logged.pop(target, None)
+        self._failure_log.record_success(target)
         return True
 
 

@@ -10,9 +10,11 @@ Watches run in a thread: `on_event` and `login` are called there and hand over t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -133,50 +135,123 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     return settings
 
 
+class WatchControl:
+    """What kopf watches, and whether it has to stop; may be used in any thread."""
+
+    def __init__(self, scope: WatchScope) -> None:
+        self._changed = threading.Condition()
+        self._scope = scope
+        self._is_stopped = False
+        self._end_kopf: Callable[[], object] = _do_nothing
+
+    @property
+    def scope(self) -> WatchScope:
+        """What to watch now."""
+        return self._scope
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._is_stopped
+
+    def set_scope(self, scope: WatchScope) -> None:
+        """Have kopf restarted with this scope if it has another one."""
+        with self._changed:
+            if scope != self._scope:
+                self._scope = scope
+                self._end_outdated()
+
+    def stop(self) -> None:
+        """Have kopf end, and not be started again."""
+        with self._changed:
+            self._is_stopped = True
+            self._end_outdated()
+
+    @contextlib.contextmanager
+    def kopf_flag(self, scope: WatchScope) -> Iterator[asyncio.Event]:
+        """Yield a flag of the running loop that is set when kopf must not watch `scope` any more.
+
+        For a flag of threads kopf would keep a thread waiting. A kopf that fails waits for its
+        threads, so it would never be restarted.
+        """
+        loop, flag = asyncio.get_running_loop(), asyncio.Event()
+        with self._changed:
+            self._end_kopf = functools.partial(loop.call_soon_threadsafe, flag.set)
+            if self._is_outdated(scope):
+                flag.set()
+        try:
+            yield flag
+        finally:
+            with self._changed:
+                self._end_kopf = _do_nothing  # the loop closes next
+
+    def wait_outdated(self, scope: WatchScope, *, timeout_s: float) -> None:
+        """Wait in a thread, for at most `timeout_s`, until `scope` must not be watched any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_outdated(scope), timeout_s)
+
+    def _is_outdated(self, scope: WatchScope) -> bool:
+        return self._is_stopped or scope != self._scope
+
+    def _end_outdated(self) -> None:
+        self._end_kopf()
+        self._changed.notify_all()
+
+
+def _do_nothing() -> None:
+    """End no kopf: none is running."""
+
+
 async def watch(
-    scope: WatchScope,
+    control: WatchControl,
     on_event: EventCallback,
     login: Callable[[], Awaitable[Credentials]],
-    *,
-    stop: threading.Event,
 ) -> None:
-    """Watch until `stop` is set.
+    """Watch until `control` is stopped; kopf is restarted when it fails or the scope changes.
 
     Runs in a thread with its own event loop: kopf takes over the signals of the main thread, and
     when it stops, it cancels every task of its loop. Cancelling this call does not end the thread;
-    `stop` does.
+    `control` does.
     """
-    await asyncio.to_thread(_watch_until, scope, on_event, login, stop)
+    await asyncio.to_thread(_watch_until_stopped, control, on_event, login)
 
 
-def _watch_until(
-    scope: WatchScope,
+def _watch_until_stopped(
+    control: WatchControl,
     on_event: EventCallback,
     login: Callable[[], Awaitable[Credentials]],
-    stop: threading.Event,
 ) -> None:
-    while not stop.is_set():
+    while not control.is_stopped:
+        scope = control.scope
         registry = build_registry(scope, on_event, login)
         try:
-            uvloop.run(_run_kopf(registry, scope, stop))
+            uvloop.run(_run_kopf(registry, scope, control))
         except Exception as exc:  # noqa: BLE001 (whatever stopped kopf, watches must continue)
             logger.warning("kopf's watches ended and are restarted: %r", exc)
-        stop.wait(_RESTART_DELAY_S)
+        control.wait_outdated(scope, timeout_s=_RESTART_DELAY_S)
 
 
 async def _run_kopf(
-    registry: kopf.OperatorRegistry, scope: WatchScope, stop: threading.Event
+    registry: kopf.OperatorRegistry, scope: WatchScope, control: WatchControl
 ) -> None:
-    await kopf.operator(
-        registry=registry,
-        settings=build_settings(is_namespaced=bool(scope.namespaces)),
-        # Without an identity, kopf looks up the user's name, which an arbitrary UID does not have.
-        identity=cast("Any", labels.MANAGER_CHILDREN),
-        standalone=True,
-        clusterwide=not scope.namespaces,
-        namespaces=scope.watched,
-        stop_flag=stop,
-    )
+    """Run kopf until it fails or its flag is set.
+
+    Raises:
+        Exception: What ended it.
+    """
+    own_tasks = asyncio.all_tasks()
+    with control.kopf_flag(scope) as stop_flag:
+        root_tasks = await kopf.spawn_tasks(
+            registry=registry,
+            settings=build_settings(is_namespaced=bool(scope.namespaces)),
+            # Without an identity, kopf looks up the user's name, which an arbitrary UID lacks.
+            identity=cast("Any", labels.MANAGER_CHILDREN),
+            standalone=True,
+            clusterwide=not scope.namespaces,
+            namespaces=scope.watched,
+            stop_flag=stop_flag,
+        )
+        await kopf.run_tasks(root_tasks, ignored=own_tasks)
 
 
 def _register(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from kais_operator.informer import event_handler, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.child_watches import ChildWatches
 from kais_operator.informer.list_client import ListClient
-from kais_operator.informer.relist import Relister
+from kais_operator.informer.relist import ABSENT_PERIOD_S, Relister
 from kais_operator.informer.watch_client import WatchClient
 from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.informer.watch_heartbeat import LEASE, WatchHeartbeat
@@ -91,9 +90,13 @@ class LeaderSession:
         self._reference_index = ReferenceIndex()
         self._realms: set[str] = set()
         self.watch_health = WatchHealth(
-            world.clock, watches=[(target.kind, target.namespace) for target in self._targets]
+            world.clock,
+            watches=[(target.kind, target.namespace) for target in self._targets],
+            namespaces=self._namespaces,
+            operator_namespace=self._operator_namespace,
+            on_absent_change=lambda: self._watch_control.set_scope(self._watch_scope()),
         )
-        self._stopping = threading.Event()
+        self._watch_control = kopf_watches.WatchControl(self._watch_scope())
         self._pending_events: deque[tuple[str, Body, bool]] = deque()
         self._is_wakeup_scheduled = False
         self._loop: asyncio.AbstractEventLoop
@@ -145,11 +148,11 @@ class LeaderSession:
             await asyncio.wait(
                 [self._watch_task, *tasks, *end_tasks], return_when=asyncio.FIRST_COMPLETED
             )
-            self._stopping.set()
+            self._watch_control.stop()
             if stop.is_set() and not end_tasks[0].done():
                 await self._drain(tasks[0])
         finally:
-            self._stopping.set()
+            self._watch_control.stop()
             for task in (*tasks, *end_tasks):
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -177,17 +180,25 @@ class LeaderSession:
     async def _watch(self) -> None:
         """Watch once all kinds could be listed: kopf stops if it may not list one of them."""
         await self.watch_health.wait_listed()
-        scope = kopf_watches.WatchScope(self._namespaces, self._operator_namespace)
         await kopf_watches.watch(
-            scope, self._on_event_in_thread, self._dependencies.login, stop=self._stopping
+            self._watch_control, self._on_event_in_thread, self._dependencies.login
         )
+
+    def _watch_scope(self) -> kopf_watches.WatchScope:
+        """Return what kopf has to watch now."""
+        return kopf_watches.WatchScope(self._present_namespaces(), self._operator_namespace)
+
+    def _present_namespaces(self) -> tuple[str, ...]:
+        """Return the named namespaces that are not absent; empty for all of the cluster."""
+        absent = self.watch_health.absent
+        return tuple(namespace for namespace in self._namespaces if namespace not in absent)
 
     def _on_event_in_thread(self, kind: str, body: Body, is_deleted: bool) -> None:
         """Hand an event over to the loop, which is woken once for a batch of events."""
         if not is_deleted and self._event_handler.is_up_to_date(kind, body):
             return
         self._pending_events.append((kind, body, is_deleted))
-        if not self._is_wakeup_scheduled and not self._stopping.is_set():
+        if not self._is_wakeup_scheduled and not self._watch_control.is_stopped:
             self._is_wakeup_scheduled = True
             self._loop.call_soon_threadsafe(self._process_pending_events)
 
@@ -203,7 +214,7 @@ class LeaderSession:
             self._loop.call_soon(self._on_watch_event, *self._pending_events.popleft())
 
     def _on_watch_event(self, kind: str, body: Body, is_deleted: bool) -> None:
-        if not self._stopping.is_set():
+        if not self._watch_control.is_stopped:
             self._event_handler.on_watch_event(kind, body, is_deleted=is_deleted)
 
     def _background_tasks(self) -> list[Coroutine[None, None, None]]:
@@ -219,13 +230,17 @@ class LeaderSession:
         )
         return [
             self._run_queue(),
-            Relister(dependencies.list_client, dependencies.cache, self._event_handler).run(
-                self._targets
-            ),
+            Relister(
+                dependencies.list_client,
+                dependencies.cache,
+                self._event_handler,
+                self.watch_health,
+            ).run(self._targets),
             ChildWatches(
                 dependencies.watch_client,
                 self._on_child_event,
                 self._event_handler.on_unreadable,
+                self.watch_health,
             ).run(
                 tuple(
                     watch_targets.child_watches(
@@ -243,6 +258,10 @@ class LeaderSession:
         await self.queue.run()
 
     async def _reconcile(self, key: ObjectRef) -> float | None:
+        """Reconcile a key; one of an absent namespace, where every call would fail, waits."""
+        namespace = key.name if key.kind == reconcile_requests.REALM else key.namespace
+        if self.watch_health.is_absent(namespace):
+            return ABSENT_PERIOD_S
         with self._enqueuer.reconciling(key):
             return await self._reconciler(key)
 
@@ -343,10 +362,17 @@ class LeaderSession:
             self.queue.add(ref, delay_s=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
 
     async def _list_kind(self, kind: str) -> list[Body]:
+        """List a kind in all namespaces that can be listed."""
         bodies: list[Body] = []
-        try:
-            for namespace in self._namespaces or (None,):
+        for namespace in self._present_namespaces() or (None,):
+            try:
                 bodies.extend(await self._dependencies.world.cluster.list(kind, namespace))
-        except errors.ClusterError as exc:
-            logger.log(errors.log_level(exc), "cannot list %s: %s", kind, exc)
+            except errors.ClusterError as exc:
+                logger.log(
+                    errors.log_level(exc),
+                    "cannot list %s in %s: %s",
+                    kind,
+                    namespace or "all namespaces",
+                    exc,
+                )
         return bodies

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -87,7 +89,7 @@ class Heard:
         self.freshness = WatchHealth(FakeClock(), watches=[("Cell", None)])
         self.told: list[str] = []
         self.ear = event_handler.EventHandler(self.cache, self.freshness, self._hear)
-        self.sweeper = Relister(ListClient(server), self.cache, self.ear)
+        self.sweeper = Relister(ListClient(server), self.cache, self.ear, self.freshness)
 
     def _hear(self, kind: str, body: dict[str, Any], is_deleted: bool) -> None:
         self.told.append(f"{body['metadata']['name']}{' gone' if is_deleted else ''}")
@@ -288,8 +290,9 @@ def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
 def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
     server = Server("5")
-    ear = event_handler.EventHandler(cache, WatchHealth(FakeClock(), watches=[]), lambda *_: None)
-    sweeper = Relister(ListClient(server), cache, ear)
+    fresh = WatchHealth(FakeClock(), watches=[])
+    ear = event_handler.EventHandler(cache, fresh, lambda *_: None)
+    sweeper = Relister(ListClient(server), cache, ear, fresh)
     stranger = ObjectVersion(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
     own_object_version = ObjectVersion(
         ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True
@@ -365,3 +368,144 @@ def test_the_memory_of_skipped_objects_is_bounded(monkeypatch):
     for change in skipped:
         ear.on_unreadable(change)
     assert [ear.is_unreadable(change) for change in skipped] == [False, True, True]
+
+
+class Namespaces:
+    """Answers the lists of namespaces, and refuses those in `forbidden`."""
+
+    def __init__(self, *forbidden: str) -> None:
+        self.forbidden = set(forbidden)
+        self.asked: list[tuple[float, str]] = []
+
+    async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+        namespace, kind = path.split("/")[-2:]
+        self.asked.append((asyncio.get_running_loop().time(), f"{kind} in {namespace}"))
+        if namespace in self.forbidden:
+            raise errors.Forbidden(f"{kind} is forbidden in {namespace}")
+        return json.encode({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    def times_s(self, subject: str) -> list[float]:
+        return [at_s for at_s, asked in self.asked if asked == subject]
+
+
+@pytest.fixture
+def two_namespaces() -> tuple[WatchHealth, tuple[WatchTarget, ...]]:
+    targets = tuple(WatchTarget(kind, ns) for ns in ("a", "b") for kind in ("Cell", "Mission"))
+    watches = [(target.kind, target.namespace) for target in targets]
+    return WatchHealth(FakeClock(), watches=watches, namespaces=("a", "b")), targets
+
+
+def relister_of(server: Namespaces, health: WatchHealth) -> Relister:
+    cache = Cache(labelled=())
+    handler = event_handler.EventHandler(cache, health, lambda *_: None)
+    return Relister(ListClient(server), cache, handler, health)
+
+
+@contextlib.asynccontextmanager
+async def relisting(
+    server: Namespaces, health: WatchHealth, targets: tuple[WatchTarget, ...]
+) -> AsyncIterator[None]:
+    running = asyncio.create_task(relister_of(server, health).run(targets))
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.simulated_time
+async def test_an_absent_namespace_is_listed_every_30_seconds_and_logged_once(
+    two_namespaces, caplog
+):
+    health, targets = two_namespaces
+    server = Namespaces("b")
+    async with relisting(server, health, targets):
+        await asyncio.sleep(300)
+    assert health.absent == {"b"}
+    times_s = server.times_s("cells in b")[1:]  # the first failed before the other kind did
+    assert all(
+        0.8 * relist.ABSENT_PERIOD_S <= later - earlier <= relist.ABSENT_PERIOD_S
+        for earlier, later in itertools.pairwise(times_s)
+    )
+    assert len(times_s) > 9
+    assert len([r for r in caplog.records if "b" in r.getMessage()]) == 1
+
+
+@pytest.mark.simulated_time
+async def test_the_first_list_that_works_again_calls_the_others_of_its_namespace(two_namespaces):
+    health, targets = two_namespaces
+    server = Namespaces("b")
+    async with relisting(server, health, targets):
+        await asyncio.sleep(100)
+        server.forbidden.clear()
+        await health.wait_present("b")
+        await asyncio.sleep(1)
+    assert health.problem() == "the watch of our own Lease has not begun"
+    last_s = [server.times_s(f"{kind} in b")[-1] for kind in ("cells", "missions")]
+    assert abs(last_s[0] - last_s[1]) < 1
+
+
+@pytest.mark.simulated_time
+async def test_a_namespace_that_is_deleted_during_a_session_is_absent_within_a_minute(
+    two_namespaces, caplog
+):
+    health, targets = two_namespaces
+    server = Namespaces()
+    async with relisting(server, health, targets):
+        await asyncio.sleep(1000)  # the relists of the kinds are far apart by now
+        server.forbidden.add("b")
+        await asyncio.sleep(60)
+        assert health.absent == {"b"}
+        await asyncio.sleep(200)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("namespace b: every list is forbidden")
+
+
+@pytest.mark.simulated_time
+async def test_a_right_that_is_lost_during_a_session_is_logged_once(two_namespaces, caplog):
+    health, targets = two_namespaces
+    server = Namespaces()
+    async with relisting(server, health, targets[:3]):
+        await asyncio.sleep(100)
+        server.forbidden.add("b")
+        await asyncio.sleep(300)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("Cell in b: ")
+    assert health.absent == frozenset()
+
+
+@pytest.mark.simulated_time
+async def test_a_namespace_that_is_back_in_part_is_watched_and_says_what_it_lacks(
+    two_namespaces, caplog, monkeypatch
+):
+    """The Role may come in parts, and an older one may lack a kind."""
+    health, targets = two_namespaces
+    server = Namespaces("b")
+    refuse = server.get_bytes
+
+    async def refuse_missions(path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+        if path.endswith("/b/missions"):
+            raise errors.Forbidden("missions is forbidden in b")
+        return await refuse(path, query=query, accept=accept)
+
+    monkeypatch.setattr(server, "get_bytes", refuse_missions)
+    async with relisting(server, health, targets):
+        await asyncio.sleep(100)
+        server.forbidden.clear()
+        await asyncio.sleep(100)
+    assert health.absent == frozenset()
+    assert health.problem() == "the first list is missing: Mission"
+    assert caplog.text.count("Mission in b: missions is forbidden in b") == 1
+
+
+@pytest.mark.simulated_time
+async def test_lists_that_are_forbidden_everywhere_are_repeated_soon_and_each_is_logged_once(
+    two_namespaces, caplog
+):
+    health, targets = two_namespaces
+    server = Namespaces("a", "b")
+    async with relisting(server, health, targets):
+        await asyncio.sleep(100)
+    assert health.absent == frozenset()
+    assert len(server.times_s("cells in b")) > 10
+    assert len(caplog.records) == len(targets)

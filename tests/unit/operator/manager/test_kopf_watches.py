@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import kopf
+import pytest
+from kopf._cogs.aiokits import aioadapters
 
 from kais_operator.kubernetes.watch_credentials import Credentials
 from kais_operator.manager import kopf_watches
-from kais_operator.manager.kopf_watches import WatchScope
+from kais_operator.manager.kopf_watches import WatchControl, WatchScope
 
 
 async def no_login() -> Credentials:
@@ -100,20 +104,134 @@ async def test_kopf_is_left_the_metadata_of_what_it_told():
     assert event["object"] == {"metadata": observed}
 
 
-async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypatch, caplog):
-    stop = threading.Event()
-    started: list[bool] = []
+Run = Callable[[int, asyncio.Event], Awaitable[None]]
+"""Stands for the watches of one kopf; takes its number and its stop flag."""
 
-    async def operator(**options: Any) -> None:
-        started.append(options["clusterwide"])
-        if len(started) == 3:
-            stop.set()
+
+async def watch(
+    monkeypatch: pytest.MonkeyPatch, control: WatchControl, run: Run
+) -> list[tuple[str, ...]]:
+    """Watch until the control is stopped, and give what each kopf watched."""
+    started: list[tuple[str, ...]] = []
+
+    async def spawn_tasks(**options: Any) -> list[asyncio.Task[None]]:
+        assert options["clusterwide"] == (not options["namespaces"])
+        started.append(options["namespaces"])
+        return [asyncio.create_task(run(len(started), options["stop_flag"]))]
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
+    try:
+        async with asyncio.timeout(60):
+            await kopf_watches.watch(control, lambda *_: None, no_login)
+    finally:
+        control.stop()
+    return started
+
+
+A, B = WatchScope(("a", "b"), "home"), WatchScope(("a",), "home")
+WATCHED_A, WATCHED_B = ("a", "b", "home"), ("a", "home")
+
+
+async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypatch, caplog):
+    monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 0.001)
+    control = WatchControl(WatchScope((), "home"))
+
+    async def run(number: int, _: asyncio.Event) -> None:
+        if number == 3:
+            control.stop()
         raise PermissionError("pods are forbidden")
 
-    monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 0.001)
-    monkeypatch.setattr(kopf, "operator", operator)
-    await kopf_watches.watch(WatchScope((), "home"), lambda *_: None, no_login, stop=stop)
-    assert started == [True, True, True]
+    assert await watch(monkeypatch, control, run) == [(), (), ()]
     assert "kopf's watches ended and are restarted: PermissionError('pods are forbidden')" in (
         caplog.text
     )
+
+
+async def test_watches_end_and_begin_with_other_namespaces_when_these_change(monkeypatch):
+    control = WatchControl(A)
+
+    async def run(number: int, stop_flag: asyncio.Event) -> None:
+        change = (lambda: control.set_scope(B)) if number == 1 else control.stop
+        threading.Timer(0.05, change).start()
+        await stop_flag.wait()
+
+    assert await watch(monkeypatch, control, run) == [WATCHED_A, WATCHED_B]
+
+
+async def test_watches_continue_while_their_namespaces_stay_the_same(monkeypatch):
+    control = WatchControl(A)
+
+    async def run(_: int, stop_flag: asyncio.Event) -> None:
+        control.set_scope(WatchScope(A.namespaces, A.operator_namespace))
+        await asyncio.sleep(0.05)
+        assert not stop_flag.is_set()
+        control.stop()
+        await stop_flag.wait()
+
+    assert await watch(monkeypatch, control, run) == [WATCHED_A]
+
+
+async def test_a_failed_kopf_begins_at_once_when_its_namespaces_change(monkeypatch):
+    """It need not wait for its delay, nor need the stop."""
+    monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 1000)
+    control = WatchControl(A)
+
+    async def run(number: int, _: asyncio.Event) -> None:
+        change = (lambda: control.set_scope(B)) if number == 1 else control.stop
+        threading.Timer(0.05, change).start()
+        raise PermissionError("blueprints are forbidden")
+
+    assert await watch(monkeypatch, control, run) == [WATCHED_A, WATCHED_B]
+
+
+async def test_kopf_ends_when_it_was_stopped_while_it_began(monkeypatch):
+    control = WatchControl(A)
+
+    def stop_meanwhile(**_: Any) -> kopf.OperatorSettings:
+        control.stop()
+        return kopf.OperatorSettings()
+
+    monkeypatch.setattr(kopf_watches, "build_settings", stop_meanwhile)
+    assert await watch(monkeypatch, control, lambda _, flag: wait_set(flag)) == [WATCHED_A]
+
+
+async def wait_set(flag: asyncio.Event) -> None:
+    await flag.wait()
+
+
+async def test_an_outdated_scope_is_not_watched():
+    control = WatchControl(A)
+    control.set_scope(B)
+    with control.kopf_flag(A) as outdated, control.kopf_flag(B) as current:
+        assert (outdated.is_set(), current.is_set()) == (True, False)
+
+
+def test_a_stop_after_kopf_has_ended_reaches_no_closed_loop():
+    control = WatchControl(A)
+
+    async def run() -> None:
+        with control.kopf_flag(A):
+            pass
+
+    asyncio.run(run())
+    control.set_scope(B)
+    control.stop()
+    assert control.is_stopped
+
+
+async def test_kopf_begins_anew_after_it_failed_while_nobody_stops_it(monkeypatch):
+    """A flag of threads would keep a thread of the loop waiting, and the loop with it."""
+    monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 0.001)
+    control = WatchControl(A)
+    waiting: list[asyncio.Task[Any]] = []
+
+    async def run(number: int, stop_flag: asyncio.Event) -> None:
+        if number > 1:
+            control.stop()
+            return
+        waiting.append(asyncio.create_task(aioadapters.wait_flag(stop_flag)))
+        await asyncio.sleep(0.01)
+        raise PermissionError("blueprints are forbidden")
+
+    assert await watch(monkeypatch, control, run) == [WATCHED_A, WATCHED_A]
+    assert waiting[0].cancelled()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kais_operator import errors
 from kais_operator.informer.cache import Cache
 from kais_operator.manager import leader_tasks
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan, RunInContainer
 from tests.fakes.reconcilers import reconciler_of
+from tests.fakes.teams import thing
 from tests.fakes.world import FakeWorld, fake_world
 
 
@@ -180,3 +183,88 @@ async def test_events_that_wait_delay_the_end_of_an_operator_no_longer_than_reco
     passed_s = asyncio.get_running_loop().time() - started_at
     assert passed_s == pytest.approx(leader_tasks.DRAIN_TIMEOUT_S)
     assert "some Events were not written in time" in caplog.text
+
+
+@pytest.fixture
+def team(fake: FakeWorld) -> leader_tasks.LeaderSession:
+    """Return a session that watches the namespaces `a` and `b`, each with a KnowledgeScope."""
+    for namespace in ("a", "b"):
+        fake.cluster.put(thing("KnowledgeScope", "all", spec={}, namespace=namespace))
+    placement = replace(fake.world.placement, watched_namespaces=("a", "b"))
+    return session_of(replace(fake, world=replace(fake.world, placement=placement)))
+
+
+def leave(session: leader_tasks.LeaderSession, namespace: str) -> None:
+    """Have all lists of a namespace be forbidden, and those of the others work."""
+    for target in session._targets:
+        if target.namespace == namespace:
+            session.watch_health.record_forbidden(target.kind, target.namespace)
+        else:
+            session.watch_health.record_list(target.kind, target.namespace)
+
+
+async def scopes_of(session: leader_tasks.LeaderSession) -> list[str]:
+    bodies = await session._list_kind("KnowledgeScope")
+    return sorted(body["metadata"]["namespace"] for body in bodies)
+
+
+async def test_objects_of_all_present_namespaces_are_queued_again(team, caplog):
+    assert await scopes_of(team) == ["a", "b"]
+    leave(team, "b")
+    caplog.clear()
+    assert await scopes_of(team) == ["a"]
+    assert caplog.records == []
+
+
+async def test_a_namespace_that_cannot_be_listed_keeps_no_other_one_back(
+    team, fake, monkeypatch, caplog
+):
+    list_all = fake.cluster.list
+
+    async def refuse(kind: str, namespace: str | None, **options: Any) -> Sequence[Body]:
+        if namespace == "a":
+            raise errors.Forbidden("no right")
+        return await list_all(kind, namespace, **options)
+
+    monkeypatch.setattr(fake.cluster, "list", refuse)
+    assert await scopes_of(team) == ["b"]
+    assert "cannot list KnowledgeScope in a: no right" in caplog.text
+
+
+def test_kopf_watches_the_namespaces_that_are_present(team):
+    assert team._watch_control.scope.namespaces == ("a", "b")
+    leave(team, "b")
+    assert team._watch_control.scope.namespaces == ("a",)
+    for target in team._targets:
+        team.watch_health.record_list(target.kind, target.namespace)
+    assert team._watch_control.scope.namespaces == ("a", "b")
+
+
+def test_kopf_never_watches_the_whole_cluster_instead_of_named_namespaces(team):
+    """An empty scope would mean all namespaces."""
+    for namespace in ("a", "b"):
+        leave(team, namespace)
+    for target in team._targets:
+        team.watch_health.record_forbidden(target.kind, target.namespace)
+    assert team._watch_control.scope.namespaces == ("a", "b")
+
+
+async def test_keys_of_an_absent_namespace_wait_and_are_reconciled_when_it_is_back(
+    team, monkeypatch, caplog
+):
+    reconciled: list[ObjectRef] = []
+
+    async def reconcile(key: ObjectRef) -> None:
+        reconciled.append(key)
+
+    monkeypatch.setattr(team, "_reconciler", reconcile)
+    here, gone = ObjectRef("KnowledgeScope", "a", "all"), ObjectRef("KnowledgeScope", "b", "all")
+    realm = ObjectRef("Realm", "", "b")
+    leave(team, "b")
+    caplog.clear()
+    assert [await team._reconcile(key) for key in (here, gone, realm)] == [None, 30.0, 30.0]
+    assert reconciled == [here]
+    team.watch_health.record_list("Cell", "b")
+    assert [await team._reconcile(key) for key in (gone, realm)] == [None, None]
+    assert reconciled == [here, gone, realm]
+    assert caplog.records == []
