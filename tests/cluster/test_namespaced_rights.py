@@ -15,6 +15,7 @@ import yaml
 from kais_cluster import errors, subprocesses
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.processes import Cluster, Start, wait_for
+from tests.cluster.proxy import Proxy
 
 pytestmark = pytest.mark.cluster
 
@@ -343,3 +344,58 @@ def test_a_deleted_namespace_costs_only_itself_until_it_is_back(  # noqa: PLR091
     log = operator.log.read_text()
     assert log.count(f"namespace {team} can be listed again and is watched") == 1
     assert log.count(absence(team)) == 1
+
+
+BLUEPRINTS = {
+    "apiGroups": ["kais.io"],
+    "resources": ["blueprints"],
+    "verbs": ["get", "create", "update", "patch", "delete"],
+}
+
+
+def test_the_watches_of_blueprints_are_back_after_a_right_was_missing_for_a_while(
+    control_plane: ControlPlane,
+    cluster: Cluster,
+    home: str,
+    start: Start,
+    proxy: Proxy,
+    tmp_path: Path,
+):
+    """kopf ends when it may not list a kind, and has to be started again."""
+    config = kubeconfig_of(control_plane, home, tmp_path)
+    behind_proxy = config.read_text().replace(
+        control_plane.server, f"https://127.0.0.1:{proxy.port}"
+    )
+    config.write_text(behind_proxy)
+    operator = start(kubeconfig=config, home=home)
+    operator.wait_ready()
+    wait_served(control_plane, cluster.namespace, "before")
+
+    role = cluster.get("roles", "kais-operator-watched") or {}
+    rules = [without_blueprints(rule) for rule in role["rules"]]
+    set_rules(cluster, [*(r for r in rules if r["resources"]), BLUEPRINTS])
+    proxy.cut()
+    proxy.mend()
+    ended = "kopf's watches ended and are restarted: "
+    wait_for(lambda: operator.log.read_text().count(ended), subject="kopf ends")
+    set_rules(cluster, role["rules"])
+    operator.wait_ready()
+    ended_count = operator.log.read_text().count(ended)
+    wait_for(
+        lambda: -1 < operator.metric('kais_watch_last_event_age_seconds{kind="Lease"}') < 30,
+        subject="the watch heartbeat is received again",
+    )
+    wait_served(control_plane, cluster.namespace, "after")
+    log = operator.log.read_text()
+    assert log.count(ended) <= ended_count + 1, "kopf runs"
+    assert "Blueprint/" not in "".join(m for m in errors_in(log) if "no watch reported" in m)
+    assert operator.end() == 0
+
+
+def without_blueprints(rule: Body) -> Body:
+    return {**rule, "resources": [r for r in rule["resources"] if r != "blueprints"]}
+
+
+def set_rules(cluster: Cluster, rules: list[Body]) -> None:
+    patch = json.dumps({"rules": rules})
+    cluster.kubectl("patch", "role", "kais-operator-watched", "--type=merge", "-p", patch)

@@ -14,7 +14,8 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 WATCHED_KINDS = (*watch_targets.KOPF_KINDS, watch_targets.HEARTBEAT_KIND)
 _RESTART_DELAY_S = 5.0
 """kopf stops at the first kind that it is refused; it is restarted after this delay."""
+_CANCEL_PERIOD_S = 1.0
+"""How often the tasks of a kopf that ends are cancelled."""
 EventCallback = Callable[[str, Body, bool], None]
 """Takes kind, body, and whether the object was deleted; called in the thread of the watches."""
 
@@ -251,7 +254,26 @@ async def _run_kopf(
             namespaces=scope.watched,
             stop_flag=stop_flag,
         )
-        await kopf.run_tasks(root_tasks, ignored=own_tasks)
+        ending = asyncio.create_task(_cancel_leftovers(root_tasks, kept={*own_tasks, *root_tasks}))
+        try:
+            await kopf.run_tasks(root_tasks, ignored={*own_tasks, ending})
+        finally:
+            ending.cancel()
+
+
+async def _cancel_leftovers(
+    root_tasks: Collection[asyncio.Task[Any]], *, kept: AbstractSet[asyncio.Task[Any]]
+) -> None:
+    """Once kopf ends, cancel all of its tasks again and again, except the root tasks.
+
+    When one watch fails, kopf leaves the others running, cancels them once, and waits for them. A
+    watch that is about to log in again can swallow that, and kopf would never end.
+    """
+    await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)
+    while True:
+        for task in asyncio.all_tasks() - kept - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(_CANCEL_PERIOD_S)
 
 
 def _register(

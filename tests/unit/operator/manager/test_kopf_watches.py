@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -222,6 +223,7 @@ def test_a_stop_after_kopf_has_ended_reaches_no_closed_loop():
 async def test_kopf_begins_anew_after_it_failed_while_nobody_stops_it(monkeypatch):
     """A flag of threads would keep a thread of the loop waiting, and the loop with it."""
     monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 0.001)
+    monkeypatch.setattr(kopf_watches, "_CANCEL_PERIOD_S", 0.01)
     control = WatchControl(A)
     waiting: list[asyncio.Task[Any]] = []
 
@@ -235,3 +237,31 @@ async def test_kopf_begins_anew_after_it_failed_while_nobody_stops_it(monkeypatc
 
     assert await watch(monkeypatch, control, run) == [WATCHED_A, WATCHED_A]
     assert waiting[0].cancelled()
+
+
+async def test_kopf_begins_anew_although_a_watch_swallowed_that_it_was_cancelled(
+    monkeypatch, caplog
+):
+    """So does a watch of kopf that is about to log in again."""
+    monkeypatch.setattr(kopf_watches, "_RESTART_DELAY_S", 0.001)
+    monkeypatch.setattr(kopf_watches, "_CANCEL_PERIOD_S", 0.01)
+    control = WatchControl(A)
+    watches: list[asyncio.Task[None]] = []
+
+    async def run(number: int, _: asyncio.Event) -> None:
+        if number > 1:
+            control.stop()
+            return
+        watches.append(asyncio.create_task(watch_on()))
+        await asyncio.sleep(0.01)
+        raise PermissionError("blueprints are forbidden")
+
+    async def watch_on() -> None:
+        for _ in range(3):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1000)
+        await asyncio.sleep(1000)
+
+    assert await watch(monkeypatch, control, run) == [WATCHED_A, WATCHED_A]
+    assert watches[0].cancelled()
+    assert "restarted: PermissionError('blueprints are forbidden')" in caplog.text
