@@ -13,13 +13,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import anyio
+
 from kais_cli.errors import CliError, UsageError
 from kais_cli.graph import export, records, whole_graph
 from kais_cli.graph.importer import GraphImport
 from kais_cli.graph.mirror import LastSave, Mirror, identify
 from kais_cli.mcp.person_knowledge import PersonKnowledge
 from knowledge_client.client import KnowledgeClient
-from knowledge_client.errors import KnowledgeError
+from knowledge_client.errors import KnowledgeError, KnowledgeUnavailable, UnexpectedAnswer
 from knowledge_client.models import (
     ActionStepIn,
     Chart,
@@ -214,13 +216,20 @@ class MirroredKnowledge(PersonKnowledge):
     async def _change(self) -> AsyncIterator[None]:
         """Let one change at a time reach the service and the file, which is imported before.
 
-        Otherwise a change could be appended after the save of a later one, which has undone it.
+        Otherwise a change could be appended after the save of a later one, which has undone it. A
+        client that cancels its call does not end what has begun, because the service may have
+        stored the change already.
         """
         self._order = self._order or asyncio.Lock()
         async with self._order:
-            if not self._is_imported:
-                await self._call(self._import)
-            yield
+            with anyio.CancelScope(shield=True):
+                if not self._is_imported:
+                    await self._call(self._import)
+                try:
+                    yield
+                except (KnowledgeUnavailable, UnexpectedAnswer):
+                    self._is_behind = True  # the service may have stored the change
+                    raise
 
     async def _last_save(self) -> LastSave | None:
         """Return the last save of the file; None, after which it is rewritten, if unreadable."""

@@ -15,6 +15,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters
@@ -29,6 +30,7 @@ from kais_cli.mcp import serving
 from kais_cli.mcp.mirrored_knowledge import MirroredKnowledge
 from kais_cli.session import Session
 from knowledge_client import KnowledgeClient, models
+from knowledge_client import errors as knowledge_errors
 
 # As server-memory writes: no metadata, and no line break at the end.
 SERVER_MEMORY = """\
@@ -828,6 +830,37 @@ async def test_a_read_does_not_wait_for_a_change(mirrored, transport):
     async with held(transport, mirrored.create_entities(entities("beacon")), CREATE_ENTITIES):
         graph = await asyncio.wait_for(mirrored.read_graph(contains="buoy"), 60)
     assert [entity.name for entity in graph.entities] == ["buoy"]
+
+
+@pytest.mark.parametrize("creation", SLOW_CREATIONS, ids=["entity", "relation"])
+async def test_a_change_of_a_cancelled_call_is_in_the_file(
+    graph, mirrored, mirror, transport, creation
+):
+    path, create = creation
+    await mirrored.create_entities(entities("first", "second"))
+    cancelled = anyio.CancelScope()
+
+    async def call():
+        with cancelled:
+            await create(mirrored)
+
+    async with held(transport, call(), path):
+        cancelled.cancel()
+    exported = graph("export", "--to", "-", "--scope", mirrored.scope)
+    assert records(mirror.path.read_text()) == records(exported)
+
+
+async def test_a_change_whose_response_is_lost_is_in_the_file_after_the_next_one(
+    graph, mirrored, mirror, transport
+):
+    await mirrored.create_entities(entities("first"))
+    transport.fails, transport.status = lambda request: request.url.path == CREATE_ENTITIES, 502
+    with pytest.raises(knowledge_errors.KnowledgeUnavailable):
+        await mirrored.create_entities(entities("second"))
+    transport.fails = lambda request: False
+    await mirrored.create_entities(entities("third"))
+    exported = graph("export", "--to", "-", "--scope", mirrored.scope)
+    assert records(mirror.path.read_text()) == records(exported)
 
 
 async def test_a_creation_succeeds_without_the_folder_of_the_file(mirrored, mirror):
