@@ -205,7 +205,7 @@ def _read(folder: int, name: str) -> Mark | None:
             run=str(value["run"]),
             at_s=at_s,
         )
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 

@@ -136,6 +136,8 @@ FORGED = {
         {"text": "x", "topic": "", "cell": "a", "run": "r", "at_s": 9e12}
     ).encode(),
     "a mark that never expires": b'{"text":"x","topic":"","cell":"a","run":"r","at_s":NaN}',
+    "a time of 400 digits": b'{"text":"x","topic":"","cell":"a","run":"r","at_s":1%b}'
+    % (b"0" * 400),
 }
 
 
