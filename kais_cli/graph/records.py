@@ -54,7 +54,7 @@ def to_entity(tree: Mapping[str, Any]) -> tuple[GraphEntityIn, tuple[str, ...]]:
     Fields that the format does not have are kept in the metadata.
 
     Raises:
-        NotARecord: the metadata is too long.
+        NotARecord: the metadata is too long, or cannot be sent.
         ValidationError: a field is missing or invalid.
     """
     observations = tree.get("observations") or ()
@@ -101,7 +101,7 @@ def to_relation(tree: Mapping[str, Any]) -> GraphRelationIn:
     """Return the relation of a line.
 
     Raises:
-        NotARecord: the metadata is too long.
+        NotARecord: the metadata is too long, or cannot be sent.
         ValidationError: a field is missing or invalid.
     """
     metadata = _metadata(tree, _RELATION_FIELDS)
@@ -155,8 +155,11 @@ def _metadata(tree: Mapping[str, Any], fields: frozenset[str]) -> Any:
     try:
         for part in _ENCODER.iterencode(metadata):
             size += len(part)
+            part.encode()
             if size > _MAX_METADATA:
                 raise NotARecord(f"has metadata of more than {_MAX_METADATA:,} characters")
+    except UnicodeEncodeError:
+        raise NotARecord("has metadata with half a character, which cannot be sent") from None
     except RecursionError:  # from Python 3.13 on, the parser nests deeper than the encoder
         raise NotARecord("has metadata that is nested too deeply") from None
     return metadata

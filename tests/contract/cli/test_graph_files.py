@@ -195,6 +195,23 @@ def test_a_name_that_cannot_be_stored_costs_its_line(file, name):
     assert said[1:] == ["2 entities, 2 observations, 1 relation created; 1 line left out"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"entity","name":"e","entityType":"x","observations":[],"metadata":{"%s":1}}\n',
+        '{"type":"entity","name":"e","entityType":"x","observations":[],"further":["%s"]}\n',
+        '{"type":"relation","from":"Ada","to":"Ada","relationType":"r","metadata":{"a":"%s"}}\n',
+    ],
+    ids=["key", "further", "relation"],
+)
+def test_metadata_with_half_a_character_costs_its_line(file, line):
+    said = file((line % "\\ud800").encode() + SERVER_MEMORY.encode(), status=1)
+    assert said == [
+        "FILE, line 1 has metadata with half a character, which cannot be sent; left out",
+        "2 entities, 2 observations, 1 relation created; 1 line left out",
+    ]
+
+
 # The peak of a process alone: `ru_maxrss` of a child counts the pages of who started it.
 MEASURED = """
 import pathlib, sys
