@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +28,11 @@ from knowledge_client.models import FactIn
 from tests.cli import objects
 
 METHOD_NOT_FOUND = -32601
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 MODES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}
 KNOWLEDGE = ["recall", "remember", "correct", "confirm", "why"]
 TEAM = ["kais_list_blueprints", "kais_mission_status", "kais_get_results", "kais_recall"]
@@ -71,6 +77,34 @@ async def test_a_desktop_client_recalls_and_remembers(service: str, mode: str) -
         )
         (fact, *_) = (await called(client, "recall", query=f"crane tonnes {mode}"))["facts"]
         assert (fact["id"], fact["scope"]) == (remembered["fact_id"], "realm:harbour")
+
+
+async def test_a_request_that_cannot_be_read_is_answered_and_the_next_one_too(service: str) -> None:
+    """JavaScript sends half of an emoji that was cut; without an answer, its client would wait."""
+    cut = {"name": "remember", "arguments": {"content": "a boat \ud83d"}}
+    requests = (
+        {"method": "initialize", "params": INITIALIZE},
+        {"method": "tools/call", "params": cut},
+        {"method": "ping"},
+    )
+    lines = [json.dumps({"jsonrpc": "2.0", "id": n, **each}) for n, each in enumerate(requests)]
+    program = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).parent / "kais"), "mcp", "-n", "harbour",
+        env={**get_default_environment(), "KAIS_KNOWLEDGE_URL": service},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert program.stdin is not None
+    assert program.stdout is not None
+    answers = {}
+    for line in (*lines[:1], "no message", "[]", *lines[1:]):
+        program.stdin.write(f"{line}\n".encode())
+    while len(answers) < len(requests):
+        answer = json.loads(await asyncio.wait_for(program.stdout.readline(), 60))
+        answers[answer["id"]] = answer
+    program.stdin.close()
+    assert await asyncio.wait_for(program.wait(), 60) == 0
+    assert "Texts may not have half of a character" in answers[1]["error"]["message"]
+    assert answers[2]["result"] == {}
 
 
 async def test_two_clients_that_write_at_the_same_time_lose_nothing(service: str) -> None:
