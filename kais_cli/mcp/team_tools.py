@@ -294,7 +294,7 @@ def _create_mission(session: Session, arguments: SendMessageArguments) -> dict[s
     spec: dict[str, Any] = {"objective": arguments.message, "completion": {"maxAttempts": 1}}
     if arguments.formation:
         target = arguments.formation
-        spec |= {"formationRef": target, **_entrypoint(session, target, arguments.cell)}
+        spec |= {"formationRef": target, **_entrypoint(session, target, arguments.cell or None)}
     elif arguments.cell:
         target = arguments.cell
         cell = Cell.from_dict(resource_access.get(session, "Cell", target))

@@ -278,6 +278,8 @@ def agent_formation(mode: str = "Service") -> dict[str, Any]:
     ("arguments", "spec"),
     [
         ({"formation": "ward"}, {"formationRef": "ward"}),
+        ({"formation": "ward", "cell": ""}, {"formationRef": "ward"}),
+        ({"formation": "", "cell": "clerk"}, {"cellRef": "clerk"}),
         (
             {"formation": "ward", "cell": "doctor-1"},
             {"formationRef": "ward", "entrypoint": {"cell": "doctor-1"}},
