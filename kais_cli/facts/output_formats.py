@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kais_cli.facts import tables
-from kais_cli.views import model_trees, output
+from kais_cli.views import output
 from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class _Json:
     def page(self, facts: Sequence[Fact]) -> str:
         parts = []
         for fact in facts:
-            text = json.dumps(model_trees.to_tree(fact), indent=2, ensure_ascii=False)
+            text = output.dump(fact, Format.JSON).removesuffix("\n")
             # JSON strings contain no line breaks.
             parts.append((",\n  " if self._has_items else "[\n  ") + text.replace("\n", "\n  "))
             self._has_items = True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +36,7 @@ class Listing(StrEnum):
 
 
 _JSONPATH = "jsonpath="
+_RECURSION = 10_000  # calls; a parsed tree has less than a thousand levels
 F = TypeVar("F", bound=StrEnum)
 
 OBJECT_FORMATS = f"{'|'.join(Format)}|{_JSONPATH}TEMPLATE"
@@ -71,9 +74,25 @@ def dump(value: Any, form: Format) -> str:
 
     Models in the tree are written with names of fields in camelCase, as Kubernetes does.
     """
-    tree = model_trees.to_tree(value)
-    if form is Format.JSON:
-        return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+    with _deep_trees():
+        tree = model_trees.to_tree(value)
+        if form is Format.JSON:
+            return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+        return _dump_yaml(tree)
+
+
+@contextmanager
+def _deep_trees() -> Iterator[None]:
+    """Write whatever the parser reads: both encoders call several functions for each level."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _dump_yaml(tree: Any) -> str:
     import yaml  # noqa: PLC0415 (only this form needs it)
 
     class Dumper(yaml.SafeDumper):

@@ -126,6 +126,17 @@ def test_json_is_a_list_of_kubernetes_as_kubectl_prints_it(terminal):
     assert [item["metadata"]["name"] for item in listed["items"]] == ["doctor-x2k4f"]
 
 
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("group", ["list", "show"])
+def test_an_object_as_deep_as_the_parser_reads_is_printed(terminal, cluster, group, form):
+    body = objects.ended()
+    body["spec"]["input"] = json.loads('{"level":' * 700 + "1" + "}" * 700)
+    cluster.put(body)
+    names = () if group == "list" else ("doctor-x2k4f",)
+    assert terminal.run("mission", group, *names, "-o", form) == 0, terminal.err
+    assert terminal.out.count("level") == 700
+
+
 def test_texts_of_several_lines_are_blocks_in_yaml():
     text = output.dump({"args": ["set -e\necho hi\n"], "none": "x"}, output.Format.YAML)
     assert text == "args:\n- |\n  set -e\n  echo hi\nnone: x\n"
