@@ -78,8 +78,11 @@ def _json(body: WireModel) -> Any:
 
 
 def _segment(value: str) -> str:
-    """Quote one path segment; aliases such as `alias:file:global:pitfall:001` keep their colons."""
-    return quote(value, safe=":~")
+    """Quote one path segment; aliases such as `alias:file:global:pitfall:001` keep their colons.
+
+    The segments `.` and `..` would be resolved before they are sent.
+    """
+    return value.replace(".", "%2E") if value in (".", "..") else quote(value, safe=":~")
 
 
 def remember(

@@ -1,3 +1,4 @@
+import httpx
 import pytest
 
 from knowledge_client import models, requests
@@ -87,6 +88,13 @@ def test_followed_topics_are_repeated_parameters():
 
 def test_an_id_cannot_leave_its_path_segment():
     assert requests.get_fact("../runs?x").path == "/v1/facts/..%2Fruns%3Fx"
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_an_id_of_dots_cannot_leave_its_path_segment(dots):
+    sent = httpx.Request("GET", f"http://service{requests.get_chart(dots).path}")
+    assert sent.url.raw_path.count(b"/") == 3
+    assert sent.url.path == f"/v1/charts/{dots}"
 
 
 def test_an_alias_keeps_its_colons():
