@@ -8,7 +8,9 @@ taken the name. The object with that name is
 - owned (its controller owner is the parent, by UID): it is applied when it differs;
 - orphaned (labelled as this parent's child but without a controller owner, as restored objects
   are): it is adopted;
-- foreign: it is left unchanged, and a condition of the parent reports it.
+- foreign: it is left unchanged, and a condition of the parent reports it. If it belongs to an
+  earlier object with the name of the parent, the garbage collector deletes it, and the operator
+  waits.
 """
 
 from __future__ import annotations
@@ -95,8 +97,8 @@ class ChildDecision:
     Attributes:
         ownership: the owner of the object with its name.
         actions: the resulting writes; none for an object that is foreign or being deleted.
-        reason: `NameTaken`, or `Deleting` while that object is being deleted; None when the child
-            is as desired, or will be after the writes.
+        reason: `NameTaken`, or `Deleting` while that object is being deleted, or is about to be;
+            None when the child is as desired, or will be after the writes.
         message: describes the reason; empty without one.
         requeue_after: delay until the next reconcile, as no watch event may come; None waits for
             an event.
@@ -202,6 +204,14 @@ def decide_fixed_child(desired: Body, live: Body | None, parent: Parent) -> Chil
         return ChildDecision(ownership, (adopt(live, parent),))
     if ownership is Ownership.DELETING:
         message = f"{ref} is being deleted; it is created again when it is gone"
+        return ChildDecision(
+            ownership, reason=Reason.DELETING, message=message, requeue_after=RETRY_INTERVAL
+        )
+    if ownership is Ownership.FOREIGN and live is not None and _is_of_predecessor(live, parent):
+        message = (
+            f"{ref} belongs to an earlier {parent.kind}/{parent.namespace}/{parent.name}, which was"
+            " deleted; it is created again when Kubernetes has removed it"
+        )
         return ChildDecision(
             ownership, reason=Reason.DELETING, message=message, requeue_after=RETRY_INTERVAL
         )
@@ -363,10 +373,19 @@ def _are_unique(items: Sequence[Any], key: str) -> bool:
 
 def controller_uid(body: Body) -> str | None:
     """Return the UID of the controller owner; None without one."""
-    for owner in body["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner["uid"])
-    return None
+    owner = _controller(body)
+    return None if owner is None else str(owner["uid"])
+
+
+def _is_of_predecessor(live: Body, parent: Parent) -> bool:
+    """Whether the controller owner had the kind and name of the parent; names are unique."""
+    owner = _controller(live) or {}
+    return (owner.get("kind"), owner.get("name")) == (parent.kind, parent.name)
+
+
+def _controller(body: Body) -> Body | None:
+    owners = body["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def ref_of(body: Body) -> ObjectRef:

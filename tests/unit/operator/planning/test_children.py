@@ -97,8 +97,14 @@ CASES = {
         None,
     ),
     "a stranger is left alone": (foreign(), Ownership.FOREIGN, None, Reason.NAME_TAKEN),
-    "a child of an earlier owner of that name is not ours": (
+    "a child of an earlier owner of that name is not ours, and waited for": (
         seen(ownerReferences=OTHER_OWNER),
+        Ownership.FOREIGN,
+        None,
+        Reason.DELETING,
+    ),
+    "a child of another owner is left alone": (
+        seen(ownerReferences=[{**OTHER_OWNER[0], "name": "other"}]),
         Ownership.FOREIGN,
         None,
         Reason.NAME_TAKEN,

@@ -326,7 +326,7 @@ def _decide_blocked(
     observed: BlueprintInstanceObserved, wish: _DesiredRun, blocked: ChildDecision
 ) -> ApplyDecision:
     run = instance_run.run_of(observed.instance)
-    is_name_taken = blocked.ownership is Ownership.FOREIGN
+    is_name_taken = blocked.reason is Reason.NAME_TAKEN
     reason = Reason.NAME_TAKEN if is_name_taken else Reason.RECONCILING
     return ApplyDecision(
         _record_outcome(observed, run, wish.outcome),

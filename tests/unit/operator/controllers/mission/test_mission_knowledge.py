@@ -130,6 +130,31 @@ async def test_a_map_of_that_name_that_is_somebody_elses_is_named() -> None:
     assert MAP in fake.cluster.refs("ConfigMap")
 
 
+async def test_the_map_of_an_earlier_run_is_waited_for_and_not_called_somebody_elses() -> None:
+    fake = await teams.ready_world()
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job_ref().name,
+        "uid": "uid-of-the-run-before",
+        "controller": True,
+    }
+    metadata = {"name": MAP.name, "namespace": MAP.namespace, "ownerReferences": [owner]}
+    fake.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    await teams.settle(fake)
+    assert condition(fake, "Started") == (
+        "False",
+        "Deleting",
+        (
+            "ConfigMap/demo/doctor-a1-knowledge belongs to an earlier Job/demo/doctor-a1, which was"
+            " deleted; it is created again when Kubernetes has removed it"
+        ),
+    )
+    fake.cluster.remove(MAP)
+    await teams.settle(fake)
+    assert condition(fake, "Started")[1] == "WaitingForPods"
+
+
 async def test_a_cell_may_follow_the_settings_of_a_scope_by_name() -> None:
     cells = [{"name": "lead", "spec": teams.task(knowledge={"scopeRef": "strict"})}]
     strict = teams.scope("strict", formation="other", injection={"maxFacts": 2})
