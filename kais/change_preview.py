@@ -11,11 +11,15 @@ from typing import Any
 
 from kais import blueprint_rendering
 from kais.blueprint_rendering import Rendering, Violations
-from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais.templates import Progress
 
 _MISSION_STAYS = "its Mission stays unchanged until `kais mission retry {name}` or a new instance"
+_MISSION_STAYS_PINNED = (
+    "its Mission stays unchanged, also in a retry, until spec.blueprintRef.revision of the instance"
+    " names the new revision; `kais mission retry {name}` then runs it. Or create a new instance"
+)
 _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 
@@ -80,8 +84,15 @@ def preview_template(
     if instance.status.run_id is None:
         return ChangePreview(changes)
     applicable = tuple(change for change in changes if change.kind != "Mission")
-    note = _MISSION_STAYS.format(name=instance.metadata.name)
-    return ChangePreview(applicable, note=note if applicable != changes else "")
+    return ChangePreview(applicable, note=_mission_note(instance) if applicable != changes else "")
+
+
+def _mission_note(instance: BlueprintInstance) -> str:
+    """Say what brings the Mission of a started instance to the new template."""
+    spec = instance.spec
+    follows = spec.update_policy is UpdatePolicy.AUTOMATIC and spec.blueprint_ref.revision is None
+    note = _MISSION_STAYS if follows else _MISSION_STAYS_PINNED
+    return note.format(name=instance.metadata.name)
 
 
 def _render(

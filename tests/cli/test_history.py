@@ -125,8 +125,9 @@ def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluste
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     terminal.run("blueprint", "diff", "doctor", "-f", file)
     assert terminal.out.endswith(
-        "  now (updatePolicy Manual): its Mission stays unchanged until `kais mission retry now`"
-        " or a new instance\n"
+        "  now (updatePolicy Manual): its Mission stays unchanged, also in a retry, until"
+        " spec.blueprintRef.revision of the instance names the new revision;"
+        " `kais mission retry now` then runs it. Or create a new instance\n"
     )
 
 

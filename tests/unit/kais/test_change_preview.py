@@ -10,9 +10,12 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from tests.fakes import blueprints
 
 
-def impact(*, is_started: bool = False, **spec: Any) -> ChangePreview:
+def impact(
+    *, is_started: bool = False, use: dict[str, Any] | None = None, **spec: Any
+) -> ChangePreview:
     head = blueprints.blueprint()
     body = blueprints.instance(parameters={"topic": "pods", "count": 2})
+    body["spec"] |= use or {}
     if is_started:
         body["status"] = {"runId": "1"}
     template = copy.deepcopy(head["spec"]) | spec
@@ -38,10 +41,31 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
     assert [tree["cells"][0]["replicas"] for tree in (change.before, change.after)] == [2, 3]
 
 
-def test_a_mission_that_was_made_stays():
-    preview = impact(is_started=True, mission={"objective": "mend {{ topic }}"})
+def test_a_mission_that_was_made_stays_until_a_retry_if_the_use_follows_its_blueprint():
+    preview = impact(
+        is_started=True,
+        use={"updatePolicy": "Automatic"},
+        mission={"objective": "mend {{ topic }}"},
+    )
     note = "its Mission stays unchanged until `kais mission retry use` or a new instance"
     assert preview == ChangePreview(note=note)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        {"updatePolicy": "Manual"},
+        {"updatePolicy": "Automatic", "blueprintRef": {"name": "doctor", "revision": 3}},
+    ],
+    ids=["Manual", "a revision is named"],
+)
+def test_a_retry_alone_does_not_bring_a_pinned_use_to_the_new_template(use):
+    preview = impact(is_started=True, use=use, mission={"objective": "mend {{ topic }}"})
+    assert preview == ChangePreview(
+        note="its Mission stays unchanged, also in a retry, until spec.blueprintRef.revision of the"
+        " instance names the new revision; `kais mission retry use` then runs it. Or create a new"
+        " instance"
+    )
 
 
 def test_a_mission_that_is_not_made_yet_would_be_another():
