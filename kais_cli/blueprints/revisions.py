@@ -174,6 +174,7 @@ def _default_target(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]
         before = "" if limit is None else f" before {limit}"
         raise errors.Refused(
             f"{blueprint.ref} has no revision{before} that compiles;"
-            f" see `kais blueprint history {blueprint.metadata.name}`"
+            f" see `kais blueprint history {blueprint.metadata.name}"
+            f" -n {blueprint.metadata.namespace}`"
         )
     return max(earlier)

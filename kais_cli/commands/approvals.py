@@ -55,7 +55,8 @@ def list_approvals(
         searched_namespaces = (
             "any namespace" if all_namespaces else f"namespace {session.namespace}"
         )
-        session.note(f"no call waits for an approval in {searched_namespaces}")
+        elsewhere = "" if all_namespaces else "; `kais approvals list -A` looks in all namespaces"
+        session.note(f"no call waits for an approval in {searched_namespaces}{elsewhere}")
         return ExitStatus.SUCCEEDED
     rows = [
         (
@@ -128,9 +129,10 @@ def _decide(
     ]
     if len(matches) != 1:
         problem = "no call" if not matches else "more than one call"
+        where = "-A" if not matches else f"-n {session.namespace}"
         raise errors.Refused(
             f"{problem} of namespace {session.namespace} that waits begins with {prefix!r}; "
-            "see `kais approvals list`"
+            f"see `kais approvals list {where}`"
         )
     [(mission, call)] = matches
     _require_effect(mission)

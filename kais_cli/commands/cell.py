@@ -120,7 +120,9 @@ def approve(
     cell = Cell.from_dict(resource_access.get(session, "Cell", name))
     applied = cell.condition(ConditionType.APPLIED)
     if applied is None or applied.reason != Reason.SPAWN_REFUSED:
-        raise errors.Refused(f"{cell.ref} waits for no approval; see `kais cell show {name}`")
+        raise errors.Refused(
+            f"{cell.ref} waits for no approval; see `kais cell show {name} -n {session.namespace}`"
+        )
     if labels.APPROVED_CELLS in applied.message:
         raise errors.Refused(f"{cell.ref}: {applied.message}")
     user = session.cluster.user_name()

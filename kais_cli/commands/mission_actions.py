@@ -188,7 +188,8 @@ def _review(
         raise errors.Refused(f"{mission.ref} has ended already: {mission.status.outcome}")
     if mission.status.review is None or mission.status.review.status != "Pending":
         raise errors.Refused(
-            f"{mission.ref} does not wait for a review now; see `kais mission show {name}`"
+            f"{mission.ref} does not wait for a review now;"
+            f" see `kais mission show {name} -n {session.namespace}`"
         )
     verdict, feedback = decision
     attempt = mission.status.attempt or 1

@@ -73,7 +73,7 @@ def write_cell(session: Session, cell: str, *, container: str | None, options: L
     if not pods:
         raise errors.Refused(
             f"Cell/{session.namespace}/{cell} has no pod: it has not started, or its pods were"
-            f" deleted; see `kais cell show {cell}`"
+            f" deleted; see `kais cell show {cell} -n {session.namespace}`"
         )
     _write_pods(session, pods, container, options)
 

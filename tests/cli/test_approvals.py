@@ -63,8 +63,14 @@ def test_list_says_how_long_a_call_waits(terminal, cluster, expires_at, text):
     assert f"write_file  {text} " in terminal.out
 
 
-@pytest.mark.parametrize(("options", "place"), [((), "namespace demo"), (("-A",), "any namespace")])
-def test_a_list_without_calls_says_so(terminal, options, place):
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ((), "namespace demo; `kais approvals list -A` looks in all namespaces"),
+        (("-A",), "any namespace"),
+    ],
+)
+def test_a_list_without_calls_says_so_and_where_to_look(terminal, options, place):
     assert terminal.run("approvals", "list", *options) == ExitStatus.SUCCEEDED
     assert (terminal.out, terminal.err) == ("", f"no call waits for an approval in {place}\n")
 
@@ -123,7 +129,10 @@ def test_dry_run_of_a_decision_says_that_nothing_changed(terminal, cluster, verb
 def test_unknown_call_is_refused(terminal, cluster):
     put(cluster, CALL)
     assert terminal.run("approvals", "approve", "zzz") == ExitStatus.FAILED
-    assert "no call of namespace demo that waits begins with 'zzz'" in terminal.err
+    assert terminal.err == (
+        "error: no call of namespace demo that waits begins with 'zzz';"
+        " see `kais approvals list -A`\n"
+    )
 
 
 def test_second_decision_keeps_the_first_until_a_cell_has_stored_it(terminal, cluster):

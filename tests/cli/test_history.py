@@ -379,7 +379,7 @@ def test_rollback_beyond_the_first_is_refused(terminal, cluster):
     assert terminal.run("blueprint", "rollback", "doctor") == ExitStatus.FAILED
     assert terminal.err == (
         "error: Blueprint/demo/doctor has no revision before 1 that compiles;"
-        " see `kais blueprint history doctor`\n"
+        " see `kais blueprint history doctor -n demo`\n"
     )
 
 

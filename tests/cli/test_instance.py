@@ -185,7 +185,7 @@ def test_a_cell_that_waits_for_no_approval_is_refused(terminal):
     assert terminal.run("cell", "approve", "doctor-x2k4f-doctor-0") == ExitStatus.FAILED
     assert terminal.err == (
         "error: Cell/demo/doctor-x2k4f-doctor-0 waits for no approval; see"
-        " `kais cell show doctor-x2k4f-doctor-0`\n"
+        " `kais cell show doctor-x2k4f-doctor-0 -n demo`\n"
     )
 
 

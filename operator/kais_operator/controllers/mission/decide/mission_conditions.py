@@ -333,7 +333,10 @@ def _waits_for_approval(
             "decision about it has no effect"
         )
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_LIMIT_REACHED, message)
-    message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
+    namespace = evaluated.mission.metadata.namespace
+    message = (
+        f"attempt {count}: {tools} waits for an approval; see `kais approvals list -n {namespace}`"
+    )
     if not evaluated.observed.has_review_policy:
         message += "; this installation has no admission policy, so no author is on record"
     remark = tool_approvals.read(evaluated.observed, waiting).remark

@@ -368,7 +368,10 @@ async def test_call_of_the_reviewer_waits_for_a_person_and_stays_on_record() -> 
     assert condition(fake, "Succeeded") == (
         "Unknown",
         "ApprovalRequired",
-        "attempt 1 of 3: write_file of critic-0 waits for an approval; see `kais approvals list`",
+        (
+            "attempt 1 of 3: write_file of critic-0 waits for an approval;"
+            " see `kais approvals list -n demo`"
+        ),
     )
     fake = restarted(fake)
     approve(fake)

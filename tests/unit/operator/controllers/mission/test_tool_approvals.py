@@ -59,7 +59,7 @@ async def test_waiting_call_is_in_the_status_with_what_it_would_do() -> None:
     assert condition(fake, "Succeeded") == (
         "Unknown",
         "ApprovalRequired",
-        "attempt 1 of 3: write_file waits for an approval; see `kais approvals list`",
+        "attempt 1 of 3: write_file waits for an approval; see `kais approvals list -n demo`",
     )
 
 
