@@ -607,6 +607,14 @@ def test_commands_of_the_page_work_as_they_stand(graph, service, tmp_path):
     assert "I own no guitar." in of_chart
 
 
+def test_commands_of_the_page_name_the_namespace_and_so_find_in_a_cluster_what_they_wrote():
+    page = documents.ROOT / "docs/how-to/keep-a-graph.md"
+    script = "".join(block.text for block in documents.blocks(page) if block.language == "sh")
+    commands = [line for line in script.splitlines() if "kais knowledge " in line]
+    assert commands
+    assert [line for line in commands if " -n harbour" not in line] == []
+
+
 @contextlib.asynccontextmanager
 async def drop_in(url, path):
     program = StdioServerParameters(
