@@ -30,6 +30,8 @@ REFUSALS = (
     a2a_errors.VersionNotSupportedError,
 )
 """Errors that the same message would get again, as would one whose ticket is invalid."""
+_LINK_OF_HTTPX = "For more information check:"
+"""The start of its second line, about an HTTP status."""
 _WITHOUT_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -49,7 +51,8 @@ def is_timeout(exc: BaseException | None) -> bool:
 
 
 def describe(exc: Exception) -> str:
-    """Return the message of an error, bounded, for a condition or the log."""
+    """Return an error's message in one line, bounded, for a condition or the log."""
     if isinstance(exc, TimeoutError):
         return f"no answer within {REQUEST_TIMEOUT_S:g} s"
-    return (str(exc) or type(exc).__name__)[:500]
+    lines = [line for line in str(exc).splitlines() if not line.startswith(_LINK_OF_HTTPX)]
+    return (" ".join(" ".join(lines).split()) or type(exc).__name__)[:500]
