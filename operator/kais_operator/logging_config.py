@@ -20,6 +20,8 @@ _QUIET = {
     # Its only warning says that it ignores signals outside of the main thread, as intended.
     "kopf._core.reactor.running": logging.ERROR,
     "httpx": logging.WARNING,
+    # It logs each agent card that it reads, of any size.
+    "a2a": logging.WARNING,
     # The error that follows repeats the warning.
     "kubernetes.aio.config": logging.ERROR,
 }

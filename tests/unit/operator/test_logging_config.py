@@ -79,3 +79,12 @@ def test_the_chosen_format_goes_to_stderr_at_the_chosen_level(capsys, monkeypatc
     logging.getLogger("kais_operator.x").warning("shown")
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "shown"
+
+
+def test_the_cards_of_agents_are_not_logged(capsys, monkeypatch):
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    logging_config.configure("INFO", "json")
+    logging.getLogger("a2a.client.card_resolver").info("Successfully fetched agent card data: {…}")
+    assert capsys.readouterr().err == ""
