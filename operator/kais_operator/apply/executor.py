@@ -171,17 +171,14 @@ class _Execution:
             self.knowledge_problem = str(exc)
             if isinstance(exc, _PERMANENT_ERRORS) and exc.problem is not None:
                 self.refusal = str(exc)
-                self._record_refusal(action)
+            if self.refusal is not None and isinstance(action, _RefusableCall):
+                self.world.sync_state.record_refusal(action.key, self.refusal)
             elif isinstance(action, _KeyedCall):
                 self.world.sync_state.record_failure(action.key, str(exc))
             return
         self.called_knowledge = True
         if isinstance(action, _KeyedCall):
             self.world.sync_state.forget_failure(action.key)
-
-    def _record_refusal(self, action: plans.Action) -> None:
-        if isinstance(action, _RefusableCall):
-            self.world.sync_state.record_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:
         if self.refusal is None:

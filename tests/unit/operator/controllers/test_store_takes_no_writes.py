@@ -6,7 +6,7 @@ from kais_operator.controllers.base import Controller
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.planning.plan import ObjectRef
-from knowledge_client import errors
+from knowledge_client import errors, models
 from tests.fakes import teams
 from tests.fakes.teams import condition
 from tests.fakes.world import FakeWorld, fake_world
@@ -63,6 +63,18 @@ async def test_a_cell_says_why_it_is_not_registered(cause: errors.KnowledgeError
     fake.knowledge.refusals.clear()
     await fake.settle(cell.CONTROLLER, CELL)
     assert condition(fake, "Registered", CELL)[0] == "True"
+
+
+async def test_a_cell_says_why_its_registration_is_rejected() -> None:
+    fake = fake_world(teams.lone_cell())
+    problem = models.Problem(title="Unprocessable", status=422, detail="no such verb", code="x")
+    refuse_writes(fake, errors.InvalidRequest("grants.0.verbs: no such verb", problem=problem))
+    await steps(fake, cell.CONTROLLER, CELL)
+    assert condition(fake, "Registered", CELL) == (
+        "False",
+        "StoreUnavailable",
+        "grants.0.verbs: no such verb; the cell works without knowledge until it is registered",
+    )
 
 
 @every_cause
