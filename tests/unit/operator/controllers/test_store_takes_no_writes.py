@@ -5,7 +5,7 @@ import pytest
 from kais_operator.controllers.base import Controller
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
-from kais_operator.planning.plan import ObjectRef
+from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import errors, models
 from tests.fakes import teams
 from tests.fakes.teams import condition
@@ -113,3 +113,24 @@ async def test_the_first_reason_stays_so_that_no_status_is_written_for_each_fail
     refuse_writes(fake, errors.KnowledgeUnavailable("request 2 failed"))
     await steps(fake, knowledge_scope.CONTROLLER, SCOPE)
     assert fake.cluster.read(SCOPE)["metadata"]["resourceVersion"] == before
+
+
+@pytest.mark.parametrize(
+    ("body", "controller", "ref", "type_"),
+    [
+        (teams.lone_cell(), cell.CONTROLLER, CELL, "Registered"),
+        (teams.scope(), knowledge_scope.CONTROLLER, SCOPE, "Configured"),
+    ],
+    ids=["cell", "scope"],
+)
+async def test_a_condition_stays_while_reads_are_answered_between_failed_writes(
+    body: Body, controller: Controller, ref: ObjectRef, type_: str
+) -> None:
+    fake = fake_world(body)
+    refuse_writes(fake, errors.KnowledgeUnavailable(FULL))
+    await steps(fake, controller, ref)
+    after_a_read = condition(fake, type_, ref)
+    await fake.step(controller, ref)
+    await fake.step(controller, ref)
+    assert fake.sync_state.unavailable_reason() is not None
+    assert condition(fake, type_, ref) == after_a_read

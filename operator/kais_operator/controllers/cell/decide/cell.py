@@ -379,18 +379,18 @@ def _registered(
         if identity.memory != identity.scope:
             message += f", and it remembers in {identity.memory}"
         return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, message)
-    if observed.store_problem is not None:
-        return conditions.false(
-            ConditionType.REGISTERED,
-            Reason.STORE_UNAVAILABLE,
-            f"{observed.store_problem}; the cell works without knowledge until it answers",
-        )
     if observed.registration_failure is not None:
         return conditions.false(
             ConditionType.REGISTERED,
             Reason.STORE_UNAVAILABLE,
             f"{observed.registration_failure}; the cell works without knowledge until it is"
             " registered",
+        )
+    if observed.store_problem is not None:
+        return conditions.false(
+            ConditionType.REGISTERED,
+            Reason.STORE_UNAVAILABLE,
+            f"{observed.store_problem}; the cell works without knowledge until it answers",
         )
     return conditions.false(
         ConditionType.REGISTERED, Reason.NOT_REGISTERED, f"the cell is being registered at {home}"

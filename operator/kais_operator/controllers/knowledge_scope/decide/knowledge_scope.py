@@ -216,11 +216,11 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
             f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
         )
         return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, message)
-    if observed.store_problem is not None:
-        message = "the settings are sent when the knowledge service answers"
-        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
     if observed.failure is not None:
         message = f"{observed.failure}; the settings are sent again until the service takes them"
+        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
+    if observed.store_problem is not None:
+        message = "the settings are sent when the knowledge service answers"
         return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
     return conditions.unknown(
         ConditionType.CONFIGURED,

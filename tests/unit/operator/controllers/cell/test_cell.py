@@ -158,7 +158,7 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
         "StoreUnavailable",
         (
             "put_principal: the knowledge service does not answer; "
-            "the cell works without knowledge until it answers"
+            "the cell works without knowledge until it is registered"
         ),
     )
     fake.knowledge.away = False
