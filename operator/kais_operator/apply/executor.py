@@ -174,7 +174,7 @@ class _Execution:
             if self.refusal is not None and isinstance(action, _RefusableCall):
                 self.world.sync_state.record_refusal(action.key, self.refusal)
             elif isinstance(action, _KeyedCall):
-                self.world.sync_state.record_failure(action.key, str(exc))
+                self.world.sync_state.record_failure(action.key, exc)
             return
         self.called_knowledge = True
         if isinstance(action, _KeyedCall):

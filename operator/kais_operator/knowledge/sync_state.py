@@ -98,7 +98,7 @@ class KnowledgeSyncState:
         self._counted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
         self._refused: _BoundedMap[str, tuple[str, float]] = _BoundedMap()
         self._refused_episodes: _BoundedMap[str, str] = _BoundedMap()
-        self._failed: _BoundedMap[str, str] = _BoundedMap()
+        self._failed: _BoundedMap[str, tuple[type[Exception], str]] = _BoundedMap()
         self._blueprint_stats: _BoundedMap[tuple[str, str], _StatsQuery[models.BlueprintStats]] = (
             _BoundedMap()
         )
@@ -189,15 +189,18 @@ class KnowledgeSyncState:
 
     def failure(self, key: str) -> str | None:
         """Return why calls about a run, an account or settings fail; None if they do not."""
-        return self._failed.get(key)
+        failed = self._failed.get(key)
+        return None if failed is None else failed[1]
 
-    def record_failure(self, key: str, message: str) -> None:
-        """Record why a call fails that is repeated; the first reason stays until a success.
+    def record_failure(self, key: str, error: Exception) -> None:
+        """Record why a call fails that is repeated; the first error of a class stays.
 
-        Each call may have its own message, and statuses would be written again for each.
+        Each call may have its own message, and statuses would be written again for each. An error
+        of another class has another cause, such as missing rights after a service that was away.
         """
-        if self._failed.get(key) is None:
-            self._failed.set(key, message)
+        failed = self._failed.get(key)
+        if failed is None or failed[0] is not type(error):
+            self._failed.set(key, (type(error), str(error)))
 
     def forget_failure(self, key: str) -> None:
         """Record that the service took a call."""

@@ -134,3 +134,12 @@ async def test_a_condition_stays_while_reads_are_answered_between_failed_writes(
     await fake.step(controller, ref)
     assert fake.sync_state.unavailable_reason() is not None
     assert condition(fake, type_, ref) == after_a_read
+
+
+async def test_a_reason_of_another_class_replaces_the_first_one() -> None:
+    fake = fake_world(teams.lone_cell())
+    refuse_writes(fake, errors.KnowledgeUnavailable("the connection was refused"))
+    await steps(fake, cell.CONTROLLER, CELL)
+    refuse_writes(fake, errors.PermissionDenied("the operator may not write"))
+    await steps(fake, cell.CONTROLLER, CELL)
+    assert condition(fake, "Registered", CELL)[2].startswith("the operator may not write; ")
