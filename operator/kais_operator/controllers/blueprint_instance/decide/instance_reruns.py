@@ -21,10 +21,13 @@ from kais_operator.planning.plan import Action, Apply, Body, Delete, PatchMetada
 
 
 def requested_nonce(instance: BlueprintInstance) -> str | None:
-    """Return the nonce of a requested rerun that has not started."""
-    annotations = instance.metadata.annotations
-    nonce = annotations.get(labels.RERUN, "")[: instance_run.NONCE_LIMIT]
-    return nonce if nonce and nonce != annotations.get(labels.RERUN_TAKEN) else None
+    """Return the nonce of a requested rerun that has not started.
+
+    The nonce of a run that was requested on the Mission may be longer than the limit.
+    """
+    annotations, limit = instance.metadata.annotations, instance_run.NONCE_LIMIT
+    nonce = annotations.get(labels.RERUN, "")[:limit]
+    return nonce if nonce and nonce != annotations.get(labels.RERUN_TAKEN, "")[:limit] else None
 
 
 def next_run(instance: BlueprintInstance, rendered: Rendered) -> Run | None:

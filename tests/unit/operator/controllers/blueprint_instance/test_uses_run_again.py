@@ -86,6 +86,17 @@ async def test_a_run_that_its_mission_was_asked_for_is_the_uses_run_too() -> Non
     assert len(run_begun_events(fake)) == 2
 
 
+async def test_a_run_that_its_mission_was_asked_for_with_a_long_nonce_is_the_last_one() -> None:
+    fake = await ended(outcome="Failed")
+    first = annotations_of(fake)["kais.io/run-id"]
+    annotate(fake, MISSION, rerun="x" * 300, earlier_runs=f'[{{"run": "{first}"}}]')
+    uses.run_again(fake)
+    uses.end(fake)
+    await uses.settle(fake)
+    assert (status(fake)["phase"], status(fake)["outcome"]) == ("Succeeded", "Succeeded")
+    assert len(run_begun_events(fake)) == 2
+
+
 async def test_the_nonce_of_a_run_before_is_no_new_wish_when_the_mission_ran_once_more() -> None:
     fake = await ended()
     annotate(fake, rerun="2")
