@@ -13,12 +13,17 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint_instance.decide import blueprint_instance as decisions
-from kais_operator.controllers.blueprint_instance.decide import instance_run, revision_selection
+from kais_operator.controllers.blueprint_instance.decide import (
+    instance_run,
+    revision_selection,
+    run_recovery,
+)
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
     Choice,
 )
 from kais_operator.controllers.shared.observe import run_ownership, shared_reads, template_checks
+from kais_operator.planning import children
 from kais_operator.planning.plan import Body, ObjectRef, run_key
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
@@ -36,12 +41,17 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observatio
         return None
     stamped = await run_ownership.of_instance(world, body)
     if stamped.problem is not None:
-        reason = Reason.STORE_UNAVAILABLE
-        return Observation(body, InvalidObject(body, stamped.problem, reason))
+        return _waiting(body, stamped.problem)
     instance = shared_reads.parse_resource(BlueprintInstance, stamped.body)
     if isinstance(instance, InvalidObject):
         return Observation(body, instance)
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
+    is_mission_copied = False
+    if mission is not None and run_recovery.is_candidate(instance, mission):
+        recorded = await run_ownership.of_mission(world, mission)
+        if recorded.problem is not None:
+            return _waiting(body, f"{children.ref_of(mission)}: {recorded.problem}")
+        is_mission_copied = bool(recorded.copied)
     choice = await _choose(world, instance, mission)
     revision = await _revision(world, instance, choice.number)
     rendering, retry_after = None, None
@@ -58,8 +68,14 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observatio
         await _ledger_outcome(world, instance, mission),
         _is_run_recorded(world, instance),
         stamped.copied,
+        is_mission_copied,
     )
     return Observation(body, observed)
+
+
+def _waiting(body: Body, problem: str) -> Observation:
+    """Return an instance that waits until the knowledge service says whose run it is."""
+    return Observation(body, InvalidObject(body, problem, Reason.STORE_UNAVAILABLE))
 
 
 async def _choose(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:

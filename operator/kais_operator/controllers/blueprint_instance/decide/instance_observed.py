@@ -50,6 +50,8 @@ class BlueprintInstanceObserved:
         is_run_registered: whether the knowledge service has a run without a mission, or permanently
             rejects it.
         copied: run annotations that were copied from another object; `instance` is without them.
+        is_mission_copied: the run annotations of the Mission were copied from another object; known
+            only if the instance may take over its run.
     """
 
     instance: BlueprintInstance
@@ -62,3 +64,4 @@ class BlueprintInstanceObserved:
     ledger_outcome: str | None = None
     is_run_registered: bool = False
     copied: Sequence[str] = ()
+    is_mission_copied: bool = False

@@ -23,13 +23,21 @@ _OF_THE_RUN = (labels.TRACEPARENT, labels.CANARY_LOT)
 """Annotations of a Mission that its instance has with the same value."""
 
 
+def is_candidate(instance: BlueprintInstance, mission: Body | None) -> bool:
+    """Whether an instance without a run has a Mission with one, which may have been copied."""
+    if instance_run.run_of(instance) is not None or mission is None:
+        return False
+    ownership = children.ownership_of(mission, child_manifests.parent_of(instance))
+    return ownership in (Ownership.OWNED, Ownership.ORPHANED)
+
+
 def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
     """Choose the write that records the run of the Mission; none if the instance has a run."""
     instance, mission = observed.instance, observed.mission
-    if instance_run.run_of(instance) is not None or mission is None:
+    if mission is None or observed.is_mission_copied or not is_candidate(instance, mission):
         return ()
     run_id = annotation_values.run_id(run_stamps.annotations_of(mission))
-    if run_id is None or not _is_of_instance(instance, mission):
+    if run_id is None:
         return ()
     ref = ObjectRef(instance.kind, instance.metadata.namespace, instance.metadata.name)
     message = f"run {run_id} of {children.ref_of(mission)} continues as the run of this object"
@@ -45,12 +53,6 @@ def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
         ),
         EmitEvent("Normal", "RunTakenOver", message),
     )
-
-
-def _is_of_instance(instance: BlueprintInstance, mission: Body) -> bool:
-    ownership = children.ownership_of(mission, child_manifests.parent_of(instance))
-    is_copied = run_stamps.is_own(children.ref_of(mission), mission) is False
-    return ownership in (Ownership.OWNED, Ownership.ORPHANED) and not is_copied
 
 
 def _annotations(instance: BlueprintInstance, mission: Body, run: Run) -> dict[str, str | None]:

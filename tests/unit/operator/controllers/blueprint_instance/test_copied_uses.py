@@ -145,6 +145,43 @@ async def test_an_older_stamp_that_the_ledger_gives_to_another_use_is_a_copy() -
     assert run_of(fake, COPY) == run_of(fake, mission_of(COPY)) != run_of(fake)
 
 
+async def copied_with_its_mission() -> FakeWorld:
+    """Copies of a use and its Mission in another namespace, which an older version stamped."""
+    fake = await used(is_over=True)
+    fake.cluster.put(blueprints.blueprint(namespace="other"))
+    await fake.settle(uses.blueprint.CONTROLLER, ObjectRef("Blueprint", "other", "team"))
+    for ref in (USE, MISSION):
+        saved_manifests.unmark(fake, ref)
+        saved_manifests.apply_copy(fake, ref, namespace="other")
+    fake.cluster.edit(mission_of(FAR), {"metadata": {"ownerReferences": None}})
+    return fake
+
+
+async def test_a_copy_takes_no_run_over_from_a_copied_mission_with_an_older_stamp() -> None:
+    fake = await copied_with_its_mission()
+    await settle(fake, FAR)
+    assert run_of(fake, FAR) == names.run_id(fake.cluster.read(FAR)["metadata"]["uid"])
+    assert fake.cluster.read(FAR)["status"]["phase"] == "Running"
+
+
+async def test_a_use_without_a_record_takes_over_a_run_that_an_older_version_stamped() -> None:
+    fake = await used(is_over=True)
+    first = run_of(fake)
+    saved_manifests.unmark(fake, MISSION)
+    fake.cluster.vanish(USE)
+    fake.cluster.edit(MISSION, {"metadata": {"ownerReferences": None}})
+    fake.cluster.put(blueprints.instance())
+    fake.knowledge.away = True
+    await fake.step(blueprint_instance.CONTROLLER, USE)
+    assert labels.RUN_ID not in saved_manifests.annotations_of(fake, USE)
+    (ready,) = fake.cluster.read(USE)["status"]["conditions"]
+    assert (ready["status"], ready["reason"]) == ("False", "StoreUnavailable")
+    assert ready["message"].startswith("Mission/demo/use: whose run kais.io/run-id names is not ")
+    fake.knowledge.away = False
+    await settle(fake, USE)
+    assert (run_of(fake), fake.cluster.read(USE)["status"]["outcome"]) == (first, "Succeeded")
+
+
 async def test_an_older_stamp_waits_for_a_store_that_is_away_and_says_so() -> None:
     fake = await used(is_over=True)
     saved_manifests.unmark(fake, USE)
