@@ -188,6 +188,18 @@ def test_response_that_its_client_does_not_read_is_not_kept(impatient: Served) -
     assert "its client does not read the response" in impatient.said()
 
 
+def test_client_that_reads_steadily_is_not_taken_for_one_that_does_not(tmp_path: Path) -> None:
+    """The kernel takes more of a response only after its client has read over a megabyte."""
+    script = "from knowledge_service import http_limits\nhttp_limits._UNREAD_S = 2.5\n"
+    with serving(tmp_path / "knowledge.db", script, is_ready=True) as served:
+        store_large_facts(served)
+        with requested_page(served) as slow:
+            for _ in range(140):
+                slow.recv(10_000)  # seven times as much as it has to read
+                time.sleep(0.05)
+        assert "its client does not read the response" not in served.said()
+
+
 def test_unread_responses_have_a_limit_together_and_the_oldest_is_dropped(tmp_path: Path) -> None:
     with serving(tmp_path / "knowledge.db", NARROW, is_ready=True) as served:
         store_large_facts(served)
