@@ -17,8 +17,9 @@ from knowledge_service.event_log.store_ports import FactReferences, LogTable
 
 _NUMBERS = ("fact_no", "from_no", "to_no", "origin_no", "copy_no")
 _IDS = ("fact", "from", "to", "origin", "copy")
-_NAME_RESTATED = "alias.restated"
-_NAME_EVENTS = ("alias.set", "alias.removed", _NAME_RESTATED)
+NAME_RESTATED = "alias.restated"
+"""Links the holder of a name with the fact that had it before."""
+_NAME_EVENTS = ("alias.set", "alias.removed", NAME_RESTATED)
 _WITH_FACT = (fact_events.RECORDED, fact_events.CONFIRMED)
 Part = Mapping[str, Any]
 
@@ -88,7 +89,7 @@ class FactErasure:
         for scope_no, review in self._restated:
             yield fact_events.RESTATED, PendingEvent(scope_no, actor, [review])
         for scope_no, name in self._names:
-            yield _NAME_RESTATED, PendingEvent(scope_no, actor, [name])
+            yield NAME_RESTATED, PendingEvent(scope_no, actor, [name])
 
     def _pass_on_former_names(self) -> None:
         """Link the holder before the fact with the current one, for each name that the fact lost.

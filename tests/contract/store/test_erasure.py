@@ -525,3 +525,30 @@ def test_name_of_facts_that_an_adoption_moved_goes_with_its_last_holder_alone(
     assert b"xylophone" not in export_of(path)
     store.close()
     assert offline_rebuild.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("erases_the_first", [True, False])
+def test_name_that_facts_of_both_scopes_had_before_an_adoption_goes_with_its_holder(
+    tmp_path: Path, *, erases_the_first: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    alias = AliasIn(namespace="name", value="xylophone")
+
+    def named_fact(content: str) -> str:
+        (told,) = store.remember([new_fact(content)], actor=PERSON)
+        store.perform([SetAlias(told.fact_id, alias)], WHY)
+        return told.fact_id
+
+    first = named_fact("it snows")
+    store.delete_scope(TEAM, actor=OPERATOR)
+    second = named_fact("it rains")
+    store.adopt_scope(TEAM, actor=OPERATOR)
+    assert store.named(Name("name", "xylophone"), ALL) == ((TEAM, second),)
+    if erases_the_first:
+        store.erase(first, WHY)
+        assert store.named(Name("name", "xylophone"), ALL) == ((TEAM, second),)
+    store.erase(second, WHY)
+    assert b"xylophone" not in export_of(path)
+    store.close()
+    assert offline_rebuild.rebuild(path).changed == ()

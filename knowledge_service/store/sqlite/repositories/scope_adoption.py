@@ -12,6 +12,7 @@ from knowledge_client.models import AdoptionResult
 from knowledge_service.domain.access_control import realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
+from knowledge_service.event_log.payload_erasure import NAME_RESTATED
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
@@ -31,6 +32,12 @@ _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
 _EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)
   WHERE a.realm_no = ? AND b.realm_no = ? ORDER BY a.run_id LIMIT 3"""
 _COUNT = "SELECT count(*) FROM fact WHERE scope_no = ? AND lifecycle = 'live'"
+# The moved fact keeps such a name, which the fact of the old scope loses.
+_NAMES_OF_BOTH = """SELECT moved.namespace, moved.value, holder.id, earlier.id
+  FROM alias moved JOIN alias kept USING(namespace, value)
+  JOIN fact holder ON holder.fact_no = moved.fact_no
+  JOIN fact earlier ON earlier.fact_no = kept.fact_no
+  WHERE kept.scope_no = ? AND moved.scope_no = ? ORDER BY 1, 2"""
 # Usage, receipts and vectors are not projections: only these statements move them.
 _FOLLOW = (
     """INSERT INTO usage(fact_no, observer_no, kind, count, last_at)
@@ -90,7 +97,13 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
     fact_count = int((tx.fetch_first(_COUNT, (number,)) or (0,))[0])
     searched = trigram_index.entries(tx.connection, moving)
     part: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
+    names = [
+        {"namespace": namespace, "value": value, "fact": holder, "was": earlier}
+        for namespace, value, holder, earlier in tx.fetch_all(_NAMES_OF_BOTH, (number, now))
+    ]
     tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[part])
+    if names:  # so that an erasure of the holder finds the earlier events of the name
+        tx.record(NAME_RESTATED, scope_no=number, actor=actor.name, parts=names)
     if now is not None:
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))
