@@ -22,6 +22,7 @@ EXPANDED_NODES = 100_000
 Each `NODE_CHARACTERS` characters of a text count as one value.
 """
 NODE_CHARACTERS = 100
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # of surrogates
 
 
 class YamlRefused(Exception):
@@ -264,11 +265,17 @@ def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
         raise YamlRefused("an alias stands inside what it names")
     if size is None:
         if isinstance(node, yaml.ScalarNode):
+            node.value = _joined(node.value)
             _require_unicode(node)
         sizes[id(node)] = 0
         parts = sum(_expanded(part, sizes) for part in _parts(node))
         size = sizes[id(node)] = 1 + _characters(node) // NODE_CHARACTERS + parts
     return size
+
+
+def _joined(text: str) -> str:
+    """Join the two escapes of a character, as JSON writes it."""
+    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
 
 
 def _require_unicode(node: yaml.ScalarNode) -> None:

@@ -1,5 +1,7 @@
 """YAML files mean what they mean to kubectl."""
 
+import json
+
 import pytest
 
 from kais_rendering import yaml_documents
@@ -37,6 +39,17 @@ def test_an_escape_of_half_a_character_is_refused_as_by_kubectl():
     with pytest.raises(yaml_documents.YamlRefused, match=message) as refused:
         yaml_documents.read('a: 1\nb: ["whole: \\U0001F600", "half: \\ud800"]')
     assert (refused.value.line, refused.value.column) == (2, 26)
+
+
+def test_the_escapes_of_an_emoji_in_json_are_one_character():
+    text = json.dumps({"a \U0001f600": ["b \U0001f600\U0001f601"]})
+    assert "\\ud83d\\ude00" in text
+    assert yaml_documents.read(text) == [{"a \U0001f600": ["b \U0001f600\U0001f601"]}]
+
+
+def test_half_a_character_beside_a_whole_one_is_refused():
+    with pytest.raises(yaml_documents.YamlRefused, match=r"^the escape \\ude01 is half"):
+        yaml_documents.read(r'{"a": "\ud83d\ude00\ude01"}')
 
 
 def test_anchors_and_merge_keys_are_expanded():
