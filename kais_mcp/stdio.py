@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import anyio
 import mcp_types as types
@@ -13,6 +13,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
+
+from kais.encodable_text import encodable
 
 _Item = SessionMessage | Exception
 
@@ -54,7 +56,7 @@ def _error_for(unreadable: pydantic.ValidationError) -> types.JSONRPCError | Non
     except (ValueError, RecursionError):
         return None
     request = tree.get("id") if isinstance(tree, dict) and "method" in tree else None
-    if not isinstance(request, int | str):
+    if not _is_id(request):
         return None
     reason = (
         f"the request cannot be read: {problem['ctx']['error']}. Texts may not have half of a"
@@ -62,3 +64,10 @@ def _error_for(unreadable: pydantic.ValidationError) -> types.JSONRPCError | Non
     )
     error = types.ErrorData(code=types.PARSE_ERROR, message=reason)
     return types.JSONRPCError(jsonrpc="2.0", id=request, error=error)
+
+
+def _is_id(value: object) -> TypeGuard[int | str]:
+    """Return whether an answer can name the request; half a character cannot be sent."""
+    if isinstance(value, str):
+        return encodable(value) == value
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -96,7 +96,8 @@ async def test_a_request_that_cannot_be_read_is_answered_and_the_next_one_too(se
     assert program.stdin is not None
     assert program.stdout is not None
     answers = {}
-    for line in (*lines[:1], "no message", "[]", *lines[1:]):
+    no_answers = (json.dumps({"id": each, "method": "\ud83d"}) for each in (True, None, "\ud83d"))
+    for line in (*lines[:1], "no message", "[]", *no_answers, *lines[1:]):
         program.stdin.write(f"{line}\n".encode())
     while len(answers) < len(requests):
         answer = json.loads(await asyncio.wait_for(program.stdout.readline(), 60))
