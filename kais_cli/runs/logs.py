@@ -115,17 +115,18 @@ def _write_pods(
         )
     pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
     sequences = [each for pod in oldest_first for each in _sequences(pod, container)]
+    selected = [(pod, name) for pod, name in all_logs if container in (None, name)]
     if options.follow and len(sequences) > 1:
         _check_count(session, sequences)
         has_output = followed_logs.write(session, sequences, options)
     else:
-        selected = [(pod, name) for pod, name in all_logs if container in (None, name)]
         has_output = _write_one_by_one(session, selected, options)
     if not has_output:
         raise _no_log(session, pod_names, options)
     if not any(has_output):
-        selected = [(pod, name) for pod, name in all_logs if container in (None, name)]
-        session.note(_why_empty(session, selected) or f"the log of {pod_names} is empty")
+        # The end of a followed log is that of a container that has started since the pod was read.
+        unread = [] if options.follow else selected
+        session.note(_why_empty(session, unread) or f"the log of {pod_names} is empty")
 
 
 def _write_one_by_one(

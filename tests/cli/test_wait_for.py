@@ -248,6 +248,24 @@ def test_what_a_followed_container_waits_for_is_a_note_and_no_output(terminal, c
     assert terminal.err == f"{waiting.message}\n"
 
 
+def test_a_followed_container_that_started_and_wrote_nothing_has_an_empty_log(
+    terminal, cluster, logged
+):
+    waiting = {"name": "task", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    created = cluster.get("Pod", "demo", "pod") | {"status": {"containerStatuses": [waiting]}}
+    cluster.put(created)
+
+    def ends_without_a_line():
+        state = {"terminated": {"exitCode": 0}}
+        status = {"phase": "Succeeded", "containerStatuses": [{"name": "task", "state": state}]}
+        cluster.put(created | {"status": status})
+        yield from ()
+
+    cluster.written["pod", "task"] = ends_without_a_line()
+    assert terminal.run("mission", "logs", NAME, "-f", "-c", "task") == ExitStatus.SUCCEEDED
+    assert terminal.err == "the log of pod is empty\n"
+
+
 def test_a_followed_check_that_cannot_start_is_noted_after_the_log_of_the_work(
     terminal, cluster, logged
 ):
