@@ -42,6 +42,7 @@ _FIELDS_ARE_VALID = "its fields are valid; the cluster decides about references 
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+_STANDARD_INPUT = "standard input"
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class Source:
 
 
 def sources(
-    session: Session, arguments: Sequence[str], *, recursive: bool = False
+    session: Session, arguments: Sequence[str], *, recursive: bool | None = None
 ) -> Iterator[Source]:
     """Read files, the files of folders in the order of their names, and standard input for `-`.
 
     Files of a folder without an object of kais are skipped. `recursive` also reads the folders
-    inside a folder, as in kubectl.
+    inside a folder, as in kubectl; None if the command has no such option.
 
     Raises:
         UsageError: A file cannot be read, or a folder has no object of kais.
@@ -66,23 +67,23 @@ def sources(
     for argument in arguments:
         if argument == STDIN:
             text = argument_parsing.read_text(session, argument) or ""
-            yield Source("standard input", text)
+            yield Source(_STANDARD_INPUT, text)
         elif Path(argument).is_dir():
             yield from _in_folder(Path(argument), recursive=recursive)
         else:
             yield Source(argument, render_requests.read_text(Path(argument), subject=argument))
 
 
-def _in_folder(folder: Path, *, recursive: bool) -> Iterator[Source]:
+def _in_folder(folder: Path, *, recursive: bool | None) -> Iterator[Source]:
     has_object = False
-    for path in _files(folder, recursive=recursive):
+    for path in _files(folder, recursive=bool(recursive)):
         source = Source(str(path), render_requests.read_text(path, subject=str(path)))
         if _may_hold_object(source):
             has_object = True
             yield source
     if not has_object:
         advice = ""
-        if not recursive and any(_files(folder, recursive=True)):
+        if recursive is False and any(_files(folder, recursive=True)):
             advice = "; add -R to read the folders inside it"
         raise errors.UsageError(
             f"{folder} holds no file with an object of kais; its files end in"
@@ -212,14 +213,15 @@ def read_revision(session: Session, file: str, name: str | None) -> BlueprintRev
         if _is_blueprint(body)
     ]
     names = ", ".join(str(_name_of(body)) for *_, body in blueprints)
+    place = _STANDARD_INPUT if file == STDIN else file
     if not blueprints:
-        raise errors.UsageError(f"{file} holds no object of kind Blueprint")
+        raise errors.UsageError(f"{place} holds no object of kind Blueprint")
     if name is not None:
         blueprints = [each for each in blueprints if _name_of(each[2]) == name]
     if not blueprints:
-        raise errors.UsageError(f"{file} has no Blueprint {name}; it has {names}")
+        raise errors.UsageError(f"{place} has no Blueprint {name}; it has {names}")
     if len(blueprints) > 1:
-        raise errors.UsageError(f"{file} has {len(blueprints)} Blueprints: {names}; name one")
+        raise errors.UsageError(f"{place} has {len(blueprints)} Blueprints: {names}; name one")
     result = _check(*blueprints[0])
     if result.problems:
         raise errors.UsageError(result.error)

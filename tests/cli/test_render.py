@@ -139,6 +139,20 @@ def test_a_value_that_only_these_parameters_break_names_the_blueprint_of_the_fil
     )
 
 
+def test_a_place_without_a_blueprint_is_named_with_advice_that_render_can_follow(
+    terminal, tmp_path
+):
+    (tmp_path / "teams").mkdir()
+    (tmp_path / "teams" / "notebook.yaml").write_text(NOTEBOOK)
+    assert terminal.run("blueprint", "render", "-f", "-") == ExitStatus.USAGE
+    assert terminal.err == "error: standard input holds no object of kind Blueprint\n"
+    assert terminal.run("blueprint", "render", "-f", str(tmp_path)) == ExitStatus.USAGE
+    assert terminal.err == (
+        f"error: {tmp_path} holds no file with an object of kais; its files end in"
+        " .yaml, .yml, .json\n"
+    )
+
+
 def test_render_needs_a_name_or_a_file(terminal, cluster):
     assert terminal.run("blueprint", "render") == ExitStatus.USAGE
     assert terminal.err == "error: give the name of a Blueprint, or a file with --file\n"
