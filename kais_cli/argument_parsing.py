@@ -76,7 +76,8 @@ def read_text(session: Session, argument: str | None) -> str | None:
         session.note("reading from the terminal; press Ctrl-D to finish")
     try:
         text = stdin.read(_MAX_STDIN_CHARACTERS + 1)
-    except UnicodeDecodeError as exc:
+        text.encode()  # where the locale is C, Python reads other bytes as halves of characters
+    except UnicodeError as exc:
         raise errors.UsageError("standard input is not UTF-8 text") from exc
     if len(text) > _MAX_STDIN_CHARACTERS:
         raise errors.UsageError(

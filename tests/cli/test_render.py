@@ -177,6 +177,13 @@ def test_a_value_that_is_not_utf_8_is_a_mistake_of_the_user(terminal, file):
     )
 
 
+def test_standard_input_that_is_not_utf_8_is_named(terminal, file):
+    terminal.stdin = "caf\udce9\n"  # what Python reads where the locale is C
+    arguments = ("-f", str(file), "--set-file", "question=-")
+    assert terminal.run("blueprint", "render", *arguments) == ExitStatus.USAGE
+    assert terminal.err == "error: standard input is not UTF-8 text\n"
+
+
 def test_a_parameter_takes_its_text_from_a_file_or_from_standard_input(terminal, file, tmp_path):
     (tmp_path / "question.md").write_text("Why?\n\nAnd a=b, really?\n")
     arguments = ("-f", str(file), "-o", "json")
