@@ -115,7 +115,11 @@ def logs(  # noqa: PLR0913 (one argument per option)
     previous: Previous = False,
     timestamps: Timestamps = False,
 ) -> ExitStatus:
-    """Print the logs of an attempt of an instance's mission: its work and its checks."""
+    """Print the logs of an attempt of an instance's mission: its work and its checks.
+
+    With --follow, a sidecar is followed at the same time as the work, and each line begins with its
+    pod and container.
+    """
     options = log_options(
         tail, follow=follow, since=since, previous=previous, timestamps=timestamps
     )

@@ -156,6 +156,9 @@ def logs(  # noqa: PLR0913 (one argument per option)
 
     The pods of an earlier run (--run) are deleted; of it, the command prints the record that the
     knowledge service keeps: messages, tool calls, errors and checks of all its attempts.
+
+    With --follow, a sidecar is followed at the same time as the work, and each line begins with its
+    pod and container.
     """
     options = log_options(
         tail, follow=follow, since=since, previous=previous, timestamps=timestamps

@@ -80,8 +80,8 @@ ParameterFiles = Annotated[
     typer.Option(
         "--set-file",
         metavar="NAME=FILE",
-        help="Parameter whose value is the text of a file, or - for standard input; may be"
-        " repeated.",
+        help="Parameter whose value is the text of a file, without its last line breaks, or - for"
+        " standard input; may be repeated.",
     ),
 ]
 Timeout = Annotated[
