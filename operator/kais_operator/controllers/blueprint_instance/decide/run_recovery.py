@@ -3,7 +3,8 @@
 `kubectl replace` removes the annotations of an instance, and `--cascade=orphan` leaves its children
 to the next object of its name. In both cases the Mission still has the run: the instance gets the
 run and its revision back before anything else is decided. Otherwise it would wait for a run that no
-Mission has, or move a team to another revision while it works.
+Mission has, or move a team to another revision while it works. Without a Mission, the Formation has
+the revision.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def is_candidate(instance: BlueprintInstance, mission: Body | None) -> bool:
 def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
     """Choose the write that records the run of the Mission; none if the instance has a run."""
     instance, mission = observed.instance, observed.mission
-    if mission is None or observed.is_mission_copied or not is_candidate(instance, mission):
+    if mission is None:
+        return _keep_revision(observed)
+    if observed.is_mission_copied or not is_candidate(instance, mission):
         return ()
     run_id = annotation_values.run_id(run_stamps.annotations_of(mission))
     if run_id is None:
@@ -55,6 +58,27 @@ def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
     )
 
 
+def _keep_revision(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
+    """Choose the write that pins the revision of a team whose instance lost its record."""
+    instance, formation = observed.instance, observed.formation
+    if instance_run.run_of(instance) is not None or formation is None:
+        return ()
+    ownership = children.ownership_of(formation, child_manifests.parent_of(instance))
+    pin = _pin_labels(instance, formation)
+    if ownership is not Ownership.OWNED or not pin:
+        return ()
+    run = instance_run.first_run(instance)
+    metadata = instance.metadata
+    return (
+        PatchMetadata(
+            ObjectRef(instance.kind, metadata.namespace, metadata.name),
+            resource_version=metadata.resource_version,
+            annotations=instance_run.run_annotations(instance, run=run, is_session=False),
+            labels=pin,
+        ),
+    )
+
+
 def _annotations(instance: BlueprintInstance, mission: Body, run: Run) -> dict[str, str | None]:
     """Return the annotations of the run; a rerun that was requested since stays requested."""
     carried = run_stamps.annotations_of(mission)
@@ -67,9 +91,9 @@ def _annotations(instance: BlueprintInstance, mission: Body, run: Run) -> dict[s
     return annotations | {name: carried[name] for name in _OF_THE_RUN if name in carried}
 
 
-def _pin_labels(instance: BlueprintInstance, mission: Body) -> dict[str, str | None]:
-    """Return the labels that pin the revision of the Mission; none of another Blueprint's."""
-    carried = mission["metadata"].get("labels") or {}
+def _pin_labels(instance: BlueprintInstance, child: Body) -> dict[str, str | None]:
+    """Return the labels that pin the revision of a child; none of another Blueprint's."""
+    carried = child["metadata"].get("labels") or {}
     blueprint = names.label_value(instance.spec.blueprint_ref.name)
     number = annotation_values.parse_digits(carried.get(labels.REVISION))
     if number is None or carried.get(labels.BLUEPRINT) != blueprint:

@@ -109,6 +109,20 @@ async def test_a_use_that_is_replaced_while_its_mission_runs_keeps_its_revision(
     assert uses.metadata(fake)["labels"]["kais.io/revision"] == "1"
 
 
+async def test_a_team_without_a_mission_keeps_its_revision_when_its_use_is_replaced() -> None:
+    fake = await uses.world(head=blueprints.blueprint(mission=None))
+    await uses.settle(fake)
+    before, record = fake.cluster.read(FORMATION)["spec"], annotations_of(fake)
+    formation = blueprints.blueprint()["spec"]["formation"]
+    formation["cells"][0]["spec"]["container"]["image"] = "worker:2"
+    await uses.edit_head(fake, formation=formation)
+    replace(fake)
+    await uses.settle(fake)
+    assert fake.cluster.read(FORMATION)["spec"] == before
+    assert status(fake)["revisionInUse"] == 1
+    assert annotations_of(fake) == record
+
+
 async def test_the_mission_of_a_suspended_use_is_not_called_unstarted() -> None:
     fake = await uses.world()
     await uses.settle(fake)
