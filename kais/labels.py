@@ -165,7 +165,9 @@ KNOWLEDGE_KEY: Final = "knowledge.json"
 SERVED_REVISION: Final = "kais.io/served-revision"
 """On a Blueprint: the served revision. Neither an invalid edit nor a deleted status changes it."""
 CANARY: Final = "kais.io/canary"
-"""On a Blueprint: its canary with the verdict, as `kais.canary` describes."""
+"""On a Blueprint, and on the revision that is tried: the canary with the verdict, as `kais.canary`
+describes.
+"""
 CANARY_LOT: Final = "kais.io/canary-lot"
 """On an instance and its Mission: the canary for which the use drew its revision by lot. A use that
 names its revision, or follows its Blueprint, draws none.

@@ -51,16 +51,16 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
         world.sync_state.blueprint_stats(ref.namespace, ref.name),
         world.sync_state.unavailable_reason(),
         is_name_taken=is_name_taken,
-        canary_counts=await _canary_counts(world, blueprint, number),
+        canary_counts=await _canary_counts(world, blueprint, revisions, number),
     )
     return Observation(body, observed)
 
 
 async def _canary_counts(
-    world: World, blueprint: Blueprint, number: int
+    world: World, blueprint: Blueprint, revisions: Sequence[BlueprintRevision], number: int
 ) -> tuple[models.CanaryCounts, ...] | None:
     """Count the runs of the canary; None without one, and while the ledger does not answer."""
-    current = canary_rollout.running(blueprint, present=number)
+    current = canary_rollout.running(blueprint, revisions, present=number)
     if current is None:
         return None
     metadata = blueprint.metadata
@@ -141,8 +141,8 @@ async def _verdicts(
     verdicts = {
         number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)
     }
-    annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
-    order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
+    served = revision_history.served_before(blueprint)
+    order = revision_history.order_to_compile(revisions, present=number, annotated=served)
     for revision in order:
         if any(verdict.is_good for verdict in verdicts.values()):
             break

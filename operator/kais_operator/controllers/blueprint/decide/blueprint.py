@@ -86,11 +86,11 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     if blueprint.is_deleting:
         return Plan()
     outcome = _with_present_revision(observed, blueprint, now)
-    annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
-    verdicts = _verdicts(observed, outcome, annotated)
+    before = revision_history.served_before(blueprint)
+    verdicts = _verdicts(observed, outcome, before)
     served = None
     if observed.unnumbered is None:
-        served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
+        served = revision_history.serving(verdicts, present=observed.number, annotated=before)
     is_suspended = status_and_events.is_suspended(blueprint)
     rollout = _canary(observed, blueprint, outcome.history, served, now)
     if rollout.canary is not None:
@@ -113,11 +113,13 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
     )
-    annotations = (
-        () if is_suspended else _annotations(blueprint, outcome.history, served, rollout.canary)
-    )
+    records: tuple[PatchMetadata, ...] = ()
+    if not is_suspended:
+        records = _annotations(blueprint, outcome.history, served, rollout.canary)
+        kept = [r for r in observed.revisions if r.metadata.name not in deleted_names]
+        records += canary_rollout.copies(kept, rollout.canary)
     return Plan(
-        (*annotations, *outcome.actions, *collected, *rollout.events, *events),
+        (*records, *outcome.actions, *collected, *rollout.events, *events),
         status=status,
         requeue_after=_requeue(observed, unnamed, rollout.canary, now),
     )
@@ -131,17 +133,17 @@ def _canary(
     now: datetime,
 ) -> canary_rollout.CanaryDecision:
     """Decide about the canary; it stays while the spec has no number or the object is suspended."""
-    numbers = {revision_history.number_of(revision) for revision in history}
     if observed.unnumbered is not None or status_and_events.is_suspended(blueprint):
-        current = canary.parse(blueprint.metadata.annotations)
+        current = canary_rollout.recorded(blueprint, history)
+        numbers = {revision_history.number_of(revision) for revision in history}
         is_valid = current is not None and current.served in numbers
         is_valid = is_valid and blueprint.spec.rollout is not None
         return canary_rollout.CanaryDecision(current if is_valid else None)
     return canary_rollout.decide(
         blueprint,
+        history,
         present=observed.number,
         candidate=candidate,
-        numbers=numbers,
         counted=observed.canary_counts,
         now=now,
     )

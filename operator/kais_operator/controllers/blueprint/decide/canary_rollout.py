@@ -2,12 +2,13 @@
 
 The annotation that holds the canary is written in one patch with the served revision, so no crash
 leaves one without the other. If the write of an evaluation is lost, the next reconcile evaluates
-the runs of that time.
+the runs of that time. `kubectl replace` removes the annotations of a Blueprint, so its canary is
+also recorded on the revision that is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,8 +16,10 @@ from kais import canary, conditions, labels
 from kais.canary import Canary, Runs, Verdict
 from kais.conditions import ConditionType, Reason
 from kais.resources.blueprint import Blueprint, Rollout
+from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import revision_history
-from kais_operator.planning.plan import EmitEvent
+from kais_operator.planning import status_and_events
+from kais_operator.planning.plan import EmitEvent, ObjectRef, PatchMetadata
 from knowledge_client import models
 
 EVALUATION_INTERVAL = timedelta(seconds=60)
@@ -44,9 +47,43 @@ class CanaryDecision:
     counts: tuple[Runs, Runs] | None = None
 
 
-def running(blueprint: Blueprint, *, present: int) -> Canary | None:
+def recorded(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> Canary | None:
+    """Return the canary of a Blueprint, from its revision if the Blueprint lost the annotation."""
+    if labels.CANARY in blueprint.metadata.annotations:
+        return canary.parse(blueprint.metadata.annotations)
+    copies = (
+        (canary.parse(revision.metadata.annotations), revision_history.number_of(revision))
+        for revision in revisions
+    )
+    valid = [copy for copy, number in copies if copy is not None and copy.revision == number]
+    return max(valid, key=lambda copy: copy.revision, default=None)
+
+
+def copies(
+    revisions: Sequence[BlueprintRevision], current: Canary | None
+) -> tuple[PatchMetadata, ...]:
+    """Choose the writes after which the revision that is tried has the canary, and no other."""
+    writes = []
+    for revision in revisions:
+        is_tried = current is not None and current.revision == revision_history.number_of(revision)
+        value = canary.dump(current) if current is not None and is_tried else None
+        metadata = revision.metadata
+        if metadata.annotations.get(labels.CANARY) == value:
+            continue
+        if status_and_events.is_suspended(revision):
+            continue
+        ref = ObjectRef(revision.kind, metadata.namespace, metadata.name)
+        version = metadata.resource_version
+        annotations = {labels.CANARY: value}
+        writes.append(PatchMetadata(ref, resource_version=version, annotations=annotations))
+    return tuple(writes)
+
+
+def running(
+    blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, present: int
+) -> Canary | None:
     """Return the canary whose runs are to be counted; None without one."""
-    current = canary.parse(blueprint.metadata.annotations)
+    current = recorded(blueprint, revisions)
     is_present = current is not None and current.revision == present
     is_running = is_present and blueprint.spec.rollout is not None
     return current if is_running and current is not None and current.verdict is None else None
@@ -54,10 +91,10 @@ def running(blueprint: Blueprint, *, present: int) -> Canary | None:
 
 def decide(
     blueprint: Blueprint,
+    revisions: Sequence[BlueprintRevision],
     *,
     present: int,
     candidate: int | None,
-    numbers: Collection[int],
     counted: Sequence[models.CanaryCounts] | None,
     now: datetime,
 ) -> CanaryDecision:
@@ -65,14 +102,15 @@ def decide(
 
     Args:
         blueprint: the object.
+        revisions: those that exist.
         present: the revision of its spec.
         candidate: the revision that would serve without a canary.
-        numbers: the revisions that exist.
         counted: the counts of the canary's runs; None when they are not known.
         now: the time.
     """
     rollout, annotations = blueprint.spec.rollout, blueprint.metadata.annotations
-    current = canary.parse(annotations)
+    current = recorded(blueprint, revisions)
+    numbers = {revision_history.number_of(revision) for revision in revisions}
     if rollout is None:
         return CanaryDecision()
     if current is not None and current.revision == present and current.served in numbers:
@@ -85,7 +123,7 @@ def decide(
             decided = canary.judge(decided, rollout, new=new, old=old)
         events = (_ended(decided),) if decided.verdict is not current.verdict else ()
         return CanaryDecision(decided, events, counts)
-    over = revision_history.annotated(blueprint, labels.SERVED_REVISION)
+    over = revision_history.served_before(blueprint)
     if candidate == present and 0 < over < present and over in numbers:
         begun = canary.begin(present, over=over, now=now)
         event = EmitEvent("Normal", "CanaryBegun", _shares(begun, rollout))

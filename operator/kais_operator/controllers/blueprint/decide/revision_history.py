@@ -152,6 +152,15 @@ def annotated(blueprint: Blueprint, annotation: str) -> int:
     return annotation_values.parse_digits(blueprint.metadata.annotations.get(annotation)) or 0
 
 
+def served_before(blueprint: Blueprint) -> int:
+    """Return the number that served until now; 0 without one.
+
+    `kubectl replace` removes the annotation and keeps the status.
+    """
+    number = annotated(blueprint, labels.SERVED_REVISION)
+    return number or blueprint.status.served_revision or 0
+
+
 def number_of(revision: BlueprintRevision) -> int:
     """Return the number of a revision."""
     return revision.spec.revision

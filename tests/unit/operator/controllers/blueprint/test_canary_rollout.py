@@ -184,6 +184,74 @@ async def test_a_canary_outlives_a_lost_status() -> None:
     assert uses.annotations_of(fake, TEAM) == before
 
 
+def replace_head(fake: FakeWorld, **spec: Any) -> None:
+    """Do what `kubectl replace` does: remove all annotations, and keep the status."""
+    annotations = dict.fromkeys(uses.annotations_of(fake, TEAM))
+    fake.cluster.edit(TEAM, {"metadata": {"annotations": annotations}, "spec": spec})
+
+
+def canaries_of_revisions(fake: FakeWorld) -> dict[int, canary.Canary | None]:
+    bodies = [fake.cluster.read(ref) for ref in fake.cluster.refs("BlueprintRevision")]
+    return {
+        body["spec"]["revision"]: canary.parse(body["metadata"].get("annotations") or {})
+        for body in bodies
+    }
+
+
+@pytest.mark.parametrize("request_", [None, "stop 2", "promote 2"])
+async def test_a_canary_outlives_kubectl_replace(request_: str | None) -> None:
+    fake = await on_trial()
+    if request_ is not None:
+        uses.annotate(fake, TEAM, canary_request=request_)
+    fake.clock.advance(3600)
+    await uses.settle_head(fake)
+    before, reported = uses.annotations_of(fake, TEAM), events(fake)
+    replace_head(fake)
+    fake.clock.advance(3600)
+    await uses.settle_head(fake)
+    assert uses.annotations_of(fake, TEAM) == before
+    assert events(fake) == reported
+
+
+async def test_a_new_revision_is_a_canary_although_it_came_with_kubectl_replace() -> None:
+    fake = await uses.world(head=blueprints.blueprint(rollout=ROLLOUT))
+    replace_head(fake, mission=NEWER)
+    await uses.settle_head(fake)
+    assert (served(fake), rolled_out(fake)[0]) == ("1", "CanaryRunning")
+    replace_head(fake, mission=NEWEST)
+    await uses.settle_head(fake)
+    current = canary.parse(uses.annotations_of(fake, TEAM))
+    assert current is not None
+    assert (current.revision, current.over, served(fake)) == (3, 1, "1")
+
+
+async def test_only_the_revision_that_is_tried_has_the_canary() -> None:
+    fake = await on_trial()
+    current = canary.parse(uses.annotations_of(fake, TEAM))
+    assert canaries_of_revisions(fake) == {1: None, 2: current}
+    await uses.edit_head(fake, mission=NEWEST)
+    current = canary.parse(uses.annotations_of(fake, TEAM))
+    assert canaries_of_revisions(fake) == {1: None, 2: None, 3: current}
+    await uses.edit_head(fake, rollout=None)
+    assert canaries_of_revisions(fake) == {1: None, 2: None, 3: None}
+    assert served(fake) == "3"
+
+
+async def test_a_blueprint_that_went_back_serves_the_old_revision_also_after_replace() -> None:
+    """An old verdict must not come back with the revision that it was about."""
+    fake = await on_trial()
+    uses.annotate(fake, TEAM, canary_request="stop 2")
+    await uses.settle_head(fake)
+    await uses.edit_head(fake, mission=NEWEST)
+    uses.annotate(fake, TEAM, canary_request="promote 3")
+    await uses.settle_head(fake)
+    await uses.edit_head(fake, mission=NEWER)
+    assert served(fake) == "2"
+    replace_head(fake)
+    await uses.settle_head(fake)
+    assert served(fake) == "2"
+
+
 @pytest.mark.parametrize(("action", "number"), [("promote", "2"), ("stop", "1")])
 async def test_a_person_promotes_and_stops(action: str, number: str) -> None:
     fake = await on_trial()
