@@ -116,8 +116,9 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     records: tuple[PatchMetadata, ...] = ()
     if not is_suspended:
         records = _annotations(blueprint, outcome.history, served, rollout.canary)
-        kept = [r for r in observed.revisions if r.metadata.name not in deleted_names]
-        records += canary_rollout.copies(kept, rollout.canary)
+        changed = {a.ref.name for a in collected if isinstance(a, Delete | PatchMetadata)}
+        kept = [r for r in observed.revisions if r.metadata.name not in changed]
+        records += canary_rollout.copies(kept, rollout)
     return Plan(
         (*records, *outcome.actions, *collected, *rollout.events, *events),
         status=status,

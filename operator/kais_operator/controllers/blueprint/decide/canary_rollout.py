@@ -60,10 +60,16 @@ def recorded(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> Ca
 
 
 def copies(
-    revisions: Sequence[BlueprintRevision], current: Canary | None
+    revisions: Sequence[BlueprintRevision], decision: CanaryDecision
 ) -> tuple[PatchMetadata, ...]:
-    """Choose the writes after which the revision that is tried has the canary, and no other."""
-    writes = []
+    """Choose the writes after which the revision that is tried has the canary, and no other.
+
+    Events would be lost if such a write fails, because the revision has changed; so it waits for
+    the next reconcile. `revisions` are those that nothing else patches.
+    """
+    if decision.events:
+        return ()
+    current, writes = decision.canary, []
     for revision in revisions:
         is_tried = current is not None and current.revision == revision_history.number_of(revision)
         value = canary.dump(current) if current is not None and is_tried else None

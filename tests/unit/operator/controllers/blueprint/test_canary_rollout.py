@@ -10,6 +10,7 @@ import pytest
 from kais import canary, labels, names
 from kais.resources.blueprint import BlueprintKnowledge, KnowledgePolicy
 from kais.resources.blueprint_instance import BlueprintInstance
+from kais_operator import errors as operator_errors
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from kais_operator.controllers.blueprint_instance.decide import child_manifests
 from kais_operator.planning.plan import Body, ObjectRef
@@ -235,6 +236,37 @@ async def test_only_the_revision_that_is_tried_has_the_canary() -> None:
     await uses.edit_head(fake, rollout=None)
     assert canaries_of_revisions(fake) == {1: None, 2: None, 3: None}
     assert served(fake) == "3"
+
+
+async def test_a_revision_that_loses_the_canary_may_be_marked_for_deletion_at_once() -> None:
+    """Two patches of one version of the revision would conflict, and lose the Event."""
+    fake = await on_trial(revisionHistoryLimit=1)
+    await uses.edit_head(fake, mission=NEWEST)
+    current = canary.parse(uses.annotations_of(fake, TEAM))
+    assert events(fake) == ["CanaryBegun", "CanaryBegun"]
+    assert canaries_of_revisions(fake) == {1: None, 2: None, 3: current}
+
+
+async def test_a_canary_that_ends_is_told_although_its_revision_changes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = await on_trial()
+    patch = fake.cluster.patch_metadata
+
+    async def refuse_once(ref: ObjectRef, *args: Any, **options: Any) -> Body:
+        if ref.kind == "BlueprintRevision":
+            monkeypatch.undo()
+            raise operator_errors.Conflict(f"{ref} changed")
+        return await patch(ref, *args, **options)
+
+    monkeypatch.setattr(fake.cluster, "patch_metadata", refuse_once)
+    uses.annotate(fake, TEAM, canary_request="stop 2")
+    with pytest.raises(operator_errors.Conflict):
+        await uses.settle_head(fake)
+    await uses.settle_head(fake)
+    current = canary.parse(uses.annotations_of(fake, TEAM))
+    assert events(fake) == ["CanaryBegun", "CanaryStopped"]
+    assert canaries_of_revisions(fake) == {1: None, 2: current}
 
 
 async def test_a_blueprint_that_went_back_serves_the_old_revision_also_after_replace() -> None:
