@@ -380,7 +380,13 @@ def controller_uid(body: Body) -> str | None:
 def _is_of_predecessor(live: Body, parent: Parent) -> bool:
     """Whether the controller owner had the kind and name of the parent; names are unique."""
     owner = _controller(live) or {}
-    return (owner.get("kind"), owner.get("name")) == (parent.kind, parent.name)
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    is_same_kind = (group, owner.get("kind")) == (_group_of(parent), parent.kind)
+    return is_same_kind and owner.get("name") == parent.name
+
+
+def _group_of(parent: Parent) -> str:
+    return parent.api_version.rpartition("/")[0]
 
 
 def _controller(body: Body) -> Body | None:

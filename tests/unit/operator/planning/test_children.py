@@ -35,7 +35,15 @@ def foreign(**metadata: Any) -> Body:
     return seen(ownerReferences=[], labels={}, **metadata)
 
 
-OTHER_OWNER = [{"kind": "Formation", "name": "team", "uid": "uid-before", "controller": True}]
+OTHER_OWNER = [
+    {
+        "apiVersion": "kais.io/v1alpha1",
+        "kind": "Formation",
+        "name": "team",
+        "uid": "uid-before",
+        "controller": True,
+    }
+]
 NOT_CONTROLLER = [{"kind": "Team", "name": "x", "uid": "uid-x"}]
 
 CASES = {
@@ -105,6 +113,12 @@ CASES = {
     ),
     "a child of another owner is left alone": (
         seen(ownerReferences=[{**OTHER_OWNER[0], "name": "other"}]),
+        Ownership.FOREIGN,
+        None,
+        Reason.NAME_TAKEN,
+    ),
+    "a child of an object of that name in another API group is left alone": (
+        seen(ownerReferences=[{**OTHER_OWNER[0], "apiVersion": "teams.example/v1"}]),
         Ownership.FOREIGN,
         None,
         Reason.NAME_TAKEN,
