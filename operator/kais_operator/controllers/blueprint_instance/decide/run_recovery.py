@@ -73,7 +73,10 @@ def _keep_revision(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
         PatchMetadata(
             ObjectRef(instance.kind, metadata.namespace, metadata.name),
             resource_version=metadata.resource_version,
-            annotations=instance_run.run_annotations(instance, run=run, is_session=False),
+            annotations={
+                **dict.fromkeys(observed.copied),
+                **instance_run.run_annotations(instance, run=run, is_session=False),
+            },
             labels=pin,
         ),
     )

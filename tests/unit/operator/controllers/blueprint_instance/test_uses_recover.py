@@ -123,6 +123,20 @@ async def test_a_team_without_a_mission_keeps_its_revision_when_its_use_is_repla
     assert annotations_of(fake) == record
 
 
+async def test_a_team_that_is_replaced_with_the_file_of_another_use_drops_its_annotations() -> None:
+    kind = {"name": "kind", "type": "string", "default": "small", "immutable": True}
+    parameters = [*blueprints.blueprint()["spec"]["parameters"], kind]
+    fake = await uses.world(head=blueprints.blueprint(mission=None, parameters=parameters))
+    await uses.settle(fake)
+    record = annotations_of(fake)
+    replace(fake)
+    fixed = '{"kind": {"hash": "0", "shown": "large"}}'
+    annotate(fake, run_id="other-run", run_object="other", fixed_parameters=fixed)
+    await uses.settle(fake)
+    assert annotations_of(fake) == record
+    assert uses.condition(fake, "ParametersValid")[0] == "True"
+
+
 async def test_the_mission_of_a_suspended_use_is_not_called_unstarted() -> None:
     fake = await uses.world()
     await uses.settle(fake)
