@@ -141,8 +141,8 @@ async def _verdicts(
     verdicts = {
         number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)
     }
-    served = revision_history.served_before(blueprint)
-    order = revision_history.order_to_compile(revisions, present=number, annotated=served)
+    last_served = revision_history.last_served(blueprint)
+    order = revision_history.order_to_compile(revisions, present=number, annotated=last_served)
     for revision in order:
         if any(verdict.is_good for verdict in verdicts.values()):
             break

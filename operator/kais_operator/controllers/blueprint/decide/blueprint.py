@@ -86,11 +86,11 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     if blueprint.is_deleting:
         return Plan()
     outcome = _with_present_revision(observed, blueprint, now)
-    before = revision_history.served_before(blueprint)
-    verdicts = _verdicts(observed, outcome, before)
+    last_served = revision_history.last_served(blueprint)
+    verdicts = _verdicts(observed, outcome, last_served)
     served = None
     if observed.unnumbered is None:
-        served = revision_history.serving(verdicts, present=observed.number, annotated=before)
+        served = revision_history.serving(verdicts, present=observed.number, annotated=last_served)
     is_suspended = status_and_events.is_suspended(blueprint)
     rollout = _canary(observed, blueprint, outcome.history, served, now)
     if rollout.canary is not None:
@@ -117,8 +117,8 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     if not is_suspended:
         records = _annotations(blueprint, outcome.history, served, rollout.canary)
         changed = {a.ref.name for a in collected if isinstance(a, Delete | PatchMetadata)}
-        kept = [r for r in observed.revisions if r.metadata.name not in changed]
-        records += canary_rollout.copies(kept, rollout)
+        unpatched = [r for r in observed.revisions if r.metadata.name not in changed]
+        records += canary_rollout.copies(unpatched, rollout)
     return Plan(
         (*records, *outcome.actions, *collected, *rollout.events, *events),
         status=status,

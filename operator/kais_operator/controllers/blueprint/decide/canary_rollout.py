@@ -129,7 +129,7 @@ def decide(
             decided = canary.judge(decided, rollout, new=new, old=old)
         events = (_ended(decided),) if decided.verdict is not current.verdict else ()
         return CanaryDecision(decided, events, counts)
-    over = revision_history.served_before(blueprint)
+    over = revision_history.last_served(blueprint)
     if candidate == present and 0 < over < present and over in numbers:
         begun = canary.begin(present, over=over, now=now)
         event = EmitEvent("Normal", "CanaryBegun", _shares(begun, rollout))

@@ -152,7 +152,7 @@ def annotated(blueprint: Blueprint, annotation: str) -> int:
     return annotation_values.parse_digits(blueprint.metadata.annotations.get(annotation)) or 0
 
 
-def served_before(blueprint: Blueprint) -> int:
+def last_served(blueprint: Blueprint) -> int:
     """Return the number that served until now; 0 without one.
 
     `kubectl replace` removes the annotation and keeps the status.
