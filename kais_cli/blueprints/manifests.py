@@ -43,6 +43,7 @@ _FIELDS_ARE_VALID = "its fields are valid; the cluster decides about references 
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
 _STANDARD_INPUT = "standard input"
+_DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def read_revision(session: Session, file: str, name: str | None) -> BlueprintRev
     """Return the template of a file as the first revision of its Blueprint.
 
     The file may be a folder, or `-` for standard input. `name` chooses among several Blueprints.
+    The namespace is that of the command or of the file, otherwise `default`.
 
     Raises:
         UsageError: The file cannot be read, has no such Blueprint, or one that does not compile;
@@ -226,7 +228,8 @@ def read_revision(session: Session, file: str, name: str | None) -> BlueprintRev
     if result.problems:
         raise errors.UsageError(result.error)
     blueprint = Blueprint.from_dict(blueprints[0][2])
-    metadata = {"name": blueprint.metadata.name, "namespace": blueprint.metadata.namespace}
+    namespace = session.chosen_namespace or blueprint.metadata.namespace or _DEFAULT_NAMESPACE
+    metadata = {"name": blueprint.metadata.name, "namespace": namespace}
     spec = template_of(blueprint.spec) | {"blueprint": blueprint.metadata.name, "revision": 1}
     return BlueprintRevision.from_dict({"metadata": metadata, "spec": spec})
 

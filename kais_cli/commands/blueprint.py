@@ -58,8 +58,6 @@ Revision = Annotated[
     int | None, typer.Option(min=1, help="Number of the revision. Default: the served one.")
 ]
 
-_DEFAULT_NAMESPACE = "default"
-
 
 @command(app, "list")
 def list_blueprints(  # noqa: PLR0913 (one argument per option)
@@ -146,13 +144,10 @@ def render(  # noqa: PLR0913 (one argument per option)
                 "--file is standard input, so --values and --set-file need a file"
             )
         revision_object = manifests.read_revision(session, file, blueprint)
-        in_file = revision_object.metadata.namespace
-        namespace = session.chosen_namespace or in_file or _DEFAULT_NAMESPACE
         subject = parameter_values.in_file(file, revision_object.spec.blueprint)
     elif blueprint is not None:
         revision_object = lookup.revision(session, blueprint, number=revision)
-        namespace = session.namespace
-        subject = parameter_values.in_cluster(namespace, blueprint)
+        subject = parameter_values.in_cluster(session.namespace, blueprint)
     else:
         raise errors.UsageError("give the name of a Blueprint, or a file with --file")
     resolved_values = parameter_values.read(
@@ -162,7 +157,7 @@ def render(  # noqa: PLR0913 (one argument per option)
         revision_object,
         resolved_values,
         instance=name or report.generate_instance_name(session, revision_object.spec.blueprint),
-        namespace=namespace,
+        namespace=revision_object.metadata.namespace,
         subject=subject.name if file is not None else "",
     )
     if output_ is Format.NAME:
