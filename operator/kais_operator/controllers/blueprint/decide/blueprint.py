@@ -118,7 +118,7 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
         records = _annotations(blueprint, outcome.history, served, rollout.canary)
         changed = {a.ref.name for a in collected if isinstance(a, Delete | PatchMetadata)}
         unpatched = [r for r in observed.revisions if r.metadata.name not in changed]
-        records += canary_rollout.copies(unpatched, rollout)
+        records += canary_rollout.copy_to_revisions(unpatched, rollout)
     return Plan(
         (*records, *outcome.actions, *collected, *rollout.events, *events),
         status=status,

@@ -59,7 +59,7 @@ def recorded(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> Ca
     return max(valid, key=lambda copy: copy.revision, default=None)
 
 
-def copies(
+def copy_to_revisions(
     revisions: Sequence[BlueprintRevision], decision: CanaryDecision
 ) -> tuple[PatchMetadata, ...]:
     """Choose the writes after which the revision that is tried has the canary, and no other.

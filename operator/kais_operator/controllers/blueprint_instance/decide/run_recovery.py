@@ -42,17 +42,12 @@ def take_over(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
     run_id = annotation_values.run_id(run_stamps.annotations_of(mission))
     if run_id is None:
         return ()
-    ref = ObjectRef(instance.kind, instance.metadata.namespace, instance.metadata.name)
     message = f"run {run_id} of {children.ref_of(mission)} continues as the run of this object"
     return (
-        PatchMetadata(
-            ref,
-            resource_version=instance.metadata.resource_version,
-            annotations={
-                **dict.fromkeys(observed.copied),
-                **_annotations(instance, mission, Run(run_id)),
-            },
-            labels=_pin_labels(instance, mission),
+        _record(
+            observed,
+            annotations=_annotations(instance, mission, Run(run_id)),
+            pin=_pin_labels(instance, mission),
         ),
         EmitEvent("Normal", "RunTakenOver", message),
     )
@@ -68,17 +63,24 @@ def _keep_revision(observed: BlueprintInstanceObserved) -> tuple[Action, ...]:
     if ownership is not Ownership.OWNED or not pin:
         return ()
     run = instance_run.first_run(instance)
+    annotations = instance_run.run_annotations(instance, run=run, is_session=False)
+    return (_record(observed, annotations=annotations, pin=pin),)
+
+
+def _record(
+    observed: BlueprintInstanceObserved,
+    *,
+    annotations: dict[str, str | None],
+    pin: dict[str, str | None],
+) -> PatchMetadata:
+    """Return the write of a record, which also drops annotations copied from another object."""
+    instance = observed.instance
     metadata = instance.metadata
-    return (
-        PatchMetadata(
-            ObjectRef(instance.kind, metadata.namespace, metadata.name),
-            resource_version=metadata.resource_version,
-            annotations={
-                **dict.fromkeys(observed.copied),
-                **instance_run.run_annotations(instance, run=run, is_session=False),
-            },
-            labels=pin,
-        ),
+    return PatchMetadata(
+        ObjectRef(instance.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={**dict.fromkeys(observed.copied), **annotations},
+        labels=pin,
     )
 
 
